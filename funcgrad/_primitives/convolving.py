@@ -189,7 +189,7 @@ def _columns(
     memory = np.empty(0, x.dtype)
     for examples, rows in _blocks(len(x), places, count * x.itemsize):
         windows = views[(*(slice(None),) * (1 + rank), examples, *(rows,) * (rank > 0))]
-        if count > x.shape[1]:  # single numbers do not overlap
+        if count > x.shape[1]:  # windows of size 1 do not overlap
             if memory.size < windows.size:  # at first
                 memory = np.empty(windows.size, x.dtype)
             columns = memory[: windows.size].reshape(windows.shape)

@@ -1,16 +1,17 @@
-"""Random bits, and what distributions make of them: the primitives behind ``funcgrad.random``.
+"""Random bits, and their conversion to samples: the primitives behind ``funcgrad.random``.
 
 A key is 128 bits, as two uint64. It keys the Philox4x64-10 cipher (Salmon, Moraes, Dror, Shaw,
 "Parallel random numbers: as easy as 1, 2, 3", SC 2011), which turns a 256-bit counter into 256
 random bits. Random bits are the encrypted counters 0, 1, 2, ...; other uses of a key (splitting it,
-folding a number into it) have counters of their own, told apart by the top word, so that they never
-share bits.
+folding an integer into it) have separate counters, distinguished by the top word, so that they
+never share bits.
 
 >>> random_bits(np.zeros(2, np.uint64), shape=(2,), stream=BITS)
 array([ 1609277786247541068, 15789900245555285980], dtype=uint64)
 
-NumPy supplies the cipher only. The conversions from bits to numbers are written here, on operations
-that every machine rounds alike, because NumPy may change those of its ``Generator``.
+NumPy supplies only the cipher. The conversions from bits to samples are written here, with
+operations that every machine rounds alike, because NumPy may change the conversions of its
+``Generator``.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ _WORD: Final = 2**64 - 1
 
 _MULTIPLIERS: Final = 0xD2E7470EE14C6C93, 0xCA5A826395121157
 _STEPS: Final = 0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B
-"""The constants of Philox4x64: what the rounds multiply by, and how a key moves on."""
+"""The constants of Philox4x64: the multipliers of the rounds, and the increments of the key."""
 
 
 def _cipher(key: Array, start: int, count: int) -> Array:
@@ -112,7 +113,7 @@ random_bits: Primitive = Primitive(
     _random_bits,
     lambda key, shape, stream: Spec((*key.shape[:-1], *shape), np.dtype(np.uint64)),
     DISCRETE,
-    # The bits of an array of keys are those of each key.
+    # Each key of an array gives its own bits.
     lambda primitive, size, args, batched, params: primitive(*args, **params),
     _bits_samples,
     structure=Random(
@@ -140,7 +141,7 @@ def _batch_fold(
     batched: tuple[bool, ...],
     _: tuple[Value, ...],
 ) -> Value:
-    """Line up the axes of keys and of numbers; those of a key end before its two words."""
+    """Align the axes of keys and of integers; a key's last axis, its two words, is not counted."""
     ranks = [
         len(shape_of(arg)) - flag - last
         for arg, flag, last in zip(args, batched, (1, 0), strict=True)
@@ -175,7 +176,7 @@ fold_key: Primitive = Primitive(
 )
 
 
-# ------------------------------------------------------------------------------ bits into numbers
+# ------------------------------------------------------------------------------ bits into samples
 
 
 def _bit_samples(arity: int = 1, **params: Hashable) -> Callable[[], Iterator[Sample]]:
@@ -192,7 +193,7 @@ _DIGITS: Final = tuple([(np.dtype(char), np.finfo(char).nmant + 1) for char in "
 
 
 def _uniform(m: Algebra, bits: Value, dtype: np.dtype[Any]) -> Value:
-    """Numbers from 0 to below 1: leading bits, as many as the dtype has, over ``2**digits``."""
+    """Samples of [0, 1): as many leading bits as the dtype has, over ``2**digits``."""
     digits = dict(_DIGITS)[dtype]
     return m.astype(bits >> 64 - digits, dtype) * 2.0**-digits
 
@@ -270,11 +271,11 @@ bits_to_cauchy: Primitive = _continuous("bits_to_cauchy", _cauchy)
 def _integer(
     m: Algebra, high: Value, low: Value, start: Value, span: Value, dtype: np.dtype[Any]
 ) -> Value:
-    """``start + floor(random * span / 2**128)``, of a random number of 128 bits, modulo 2**64.
+    """``start + floor(random * span / 2**128)`` modulo 2**64, for a random 128-bit integer.
 
     Lemire's multiplication ("Fast random integer generation in an interval", ACM TOMACS 29, 2019).
-    It is biased by less than ``span / 2**128``, which no computer lives to see, so nothing needs to
-    be rejected, and each number depends on its own bits alone. A span of 0 stands for ``2**64``.
+    It is biased by less than ``span / 2**128``, which cannot be detected, so nothing needs to be
+    rejected, and each sample depends only on its own bits. A span of 0 means ``2**64``.
     """
     upper, lower = _multiply(high, span)
     carried, _ = _multiply(low, span)
@@ -290,7 +291,7 @@ def _integer_of_arrays(*args: Raw, dtype: np.dtype[Any]) -> Raw:
 
 
 def _multiply(x: Value, y: Value) -> tuple[Value, Value]:
-    """The upper and the lower 64 bits of products of 64-bit numbers, by halves."""
+    """The upper and the lower 64 bits of products of 64-bit integers, by halves."""
     half, mask = 32, 2**32 - 1
     x1, x0, y1, y0 = x >> half, x & mask, y >> half, y & mask
     low = x0 * y0

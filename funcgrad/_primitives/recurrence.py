@@ -35,7 +35,7 @@ __all__ = [
 
 
 def arrays_and_axes() -> Iterator[tuple[Any, int]]:
-    """Arrays, and an axis of each, at which what runs along an axis is tried."""
+    """Sample arrays, each with an axis, for operations along an axis."""
     rng = np.random.default_rng(31)
     for shape, axis in (((5,), 0), ((2, 3), 1), ((4, 2), 0), ((1,), 0), ((0, 2), 0), ((2, 0), 0)):
         yield rng.uniform(-2, 2, shape), axis
@@ -99,15 +99,15 @@ def _recurrence(a: Raw, b: Raw, axis: int, reverse: bool) -> Raw:
 
 
 def all_finite(x: Raw) -> bool:
-    """Whether there is no infinity and no NaN; in one pass, unless the sum overflows."""
+    """Whether all elements are finite; in one pass, unless the sum overflows."""
     return bool(np.isfinite(np.add.reduce(x, None)) or np.all(np.isfinite(x)))
 
 
 def _by_blocks(a: Raw, b: Raw) -> Raw:
-    """All blocks of an axis at once, and then from block to block.
+    """Process all blocks of an axis at once, and then go from block to block.
 
-    This takes a product of the factors in a block. A block is so short that it neither overflows
-    nor vanishes, so every term is what the factors make of it one after the other.
+    This needs the product of the factors in a block. Blocks are so short that it neither overflows
+    nor underflows, so every term equals the one of sequential multiplication.
     """
     dtype, shape, size = b.dtype, b.shape, len(b)
     length = _block_length(a, size)
@@ -123,7 +123,7 @@ def _by_blocks(a: Raw, b: Raw) -> Raw:
         np.multiply(factors[k], states[k - 1], out=term)
         states[k] += term
         factors[k] *= factors[k - 1]
-    factors[:, 0] = 0  # nothing is before the first block
+    factors[:, 0] = 0  # the first block has no predecessor
     states += factors * _carried(factors[-1], states[-1])
     return states.swapaxes(0, 1).reshape(blocks * length, *shape[1:])[:size]
 
@@ -234,6 +234,6 @@ recurrence: Primitive = Primitive(
     structure=Scan(LINEAR),
     traits=OWNS,
 )
-"""``s[i] = a[i] * s[i - 1] + b[i]`` along an axis, from ``s[0] = b[0]`` on; or from the end.
+"""Compute ``s[i] = a[i] * s[i - 1] + b[i]`` along an axis, from ``s[0] = b[0]`` on, or backwards.
 
-What overflows on the way and then meets a zero is 0."""
+An intermediate overflow that is multiplied by zero gives 0."""

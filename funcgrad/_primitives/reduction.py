@@ -194,7 +194,7 @@ def _count(shape: Shape, axis: Axes) -> int:
 
 
 def _working_dtype(dtype: np.dtype[Any]) -> type[np.floating[Any]] | None:
-    """The dtype that NumPy computes a mean in; None for that of the array itself."""
+    """The dtype in which NumPy computes a mean; None for the array's own dtype."""
     if dtype.kind in "fc":
         return np.float32 if dtype.char == "e" else None
     return np.float64
@@ -223,7 +223,7 @@ def _mean(x: Raw, axis: Axes, keepdims: bool) -> Raw:
 reduce_mean: Primitive = _owning(
     "mean",
     _mean,
-    # Of no elements nothing is asked: any number will do.
+    # An empty reduction has no gradient, so any factor will do.
     factor=lambda _, _x, axis, keepdims: 1 / (_count(shape_of(_x), axis) or 1),
     samples=numbers(empty=False),
     body=_mean_body,
@@ -243,8 +243,8 @@ def _var(x: Raw, axis: Axes, keepdims: bool, correction: float) -> Raw:
     x = np.asarray(x)
     dtype = _working_dtype(x.dtype)
     wide = x if dtype is None else x.astype(dtype)
-    # From the first element, so that the variance of equal numbers is 0 and not a rounding error,
-    # which would have a derivative of its own.
+    # Subtract the first element, so that the variance of equal elements is exactly 0: a rounding
+    # error would have a derivative.
     apart = wide - wide[_first(axis, x.ndim)]
     apart = apart - _add(apart, axis, None, None, True) / _count(x.shape, axis)
     squares = apart.real**2 + apart.imag**2 if apart.dtype.kind == "c" else apart * apart
@@ -255,7 +255,8 @@ def _var(x: Raw, axis: Axes, keepdims: bool, correction: float) -> Raw:
 
 def _deviations(x: Value, axis: Axes) -> Value:
     """The conjugate distances from the mean: factors are conjugated on the way back."""
-    # From the first element: a mean rounds by more than numbers that are nearly equal differ.
+    # Subtract the first element: rounding of a mean may exceed differences of nearly equal
+    # elements.
     apart = x - unfollowed(view(x, key=Key(_first(axis, len(shape_of(x))))))
     apart = apart - reduce_mean(apart, axis=axis, keepdims=True)
     return conj(apart) if dtype_of(x).kind == "c" else apart
@@ -269,7 +270,7 @@ def _var_body(x: Value, axis: Axes, keepdims: bool, correction: float) -> Value:
 
 
 def _var_factor(y: Value, x: Value, axis: Axes, keepdims: bool, correction: float) -> Value:
-    # As Python's number, which leaves float32 what it is.
+    # A Python number, which does not widen float32.
     return _deviations(x, axis) * float(2 / _freedom(shape_of(x), axis, correction))
 
 
@@ -360,7 +361,7 @@ def _logsumexp(x: Raw, axis: Axes, keepdims: bool) -> Raw:
 
 def _logsumexp_body(x: Value, axis: Axes, keepdims: bool) -> Value:
     x = x if is_inexact(dtype_of(x)) else cast(x, dtype=np.dtype(np.float64))
-    # Of nothing there is no greatest, but a sum: 0.
+    # An empty array has no maximum, but the sum 0.
     greatest = reduce_max if _count(shape_of(x), axis) else reduce_sum
     top = greatest(real(x), axis=axis, keepdims=True)
     shift = where(isfinite(top), top, 0)

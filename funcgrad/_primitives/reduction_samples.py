@@ -23,18 +23,18 @@ def numbers(
     Parameters
     ----------
     empty : bool
-        Whether the operation has a value for no elements.
+        Whether the operation has a value for empty arrays.
     imaginary : bool
         Whether complex numbers are among the samples.
     ties : bool
-        Whether equal numbers, infinities and NaN make the operation not differentiable.
+        Whether equal elements, infinities and NaN make the operation not differentiable.
     **params
         Further parameters of the operation.
 
     Returns
     -------
     callable
-        Without arguments: it yields the samples.
+        A function without arguments that yields the samples.
 
     Examples
     --------

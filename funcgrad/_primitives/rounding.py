@@ -86,7 +86,7 @@ trunc = elementwise(
 
 
 def _from_halves(x: Value, scale: float) -> tuple[Value, ...]:
-    """How far numbers are from those between two whole multiples of ``1 / scale``."""
+    """The distance of values from the midpoints between multiples of ``1 / scale``."""
     parts = (x.real, x.imag) if is_complex(x) else (x,)
     return tuple([from_whole(component * scale + 0.5) / scale for component in parts])
 
@@ -199,7 +199,7 @@ fmod = elementwise(
 
 
 def _leans(x: Value, y: Value) -> Value:
-    """Where what is left of x has the sign that y has not."""
+    """A mask where the remainder of x has the opposite sign of y."""
     return (x != 0) & ((x < 0) != (y < 0))
 
 
@@ -292,7 +292,7 @@ def _scalings() -> Iterator[Sample]:
 ldexp: Primitive = elementwise(
     "ldexp",
     np.ldexp,
-    # Factors get numbers of the result's precision; this one is an integer again.
+    # Factors get arguments in the result's precision; this one has to be an integer.
     partials=(lambda _, _x, n: ldexp(1.0, cast(n, dtype=np.dtype(np.intp))), None),
     samples=_scalings,
 )

@@ -1,9 +1,9 @@
-"""Reductions over rows of few numbers, which NumPy takes one at a time.
+"""Reductions over short rows, which NumPy processes one at a time.
 
-For each row that it reduces NumPy takes 20 ns (a sum) or 60 ns (an extremum) on top of the
-arithmetic. Sums are quicker as products with ones, which BLAS computes, and extrema are quicker
-down the columns of a copy. Accuracy is the same: NumPy adds rows of up to 128 numbers without the
-pairwise scheme that it has for longer rows, and along leading axes it always adds row by row.
+For each row NumPy takes 20 ns (a sum) or 60 ns (an extremum) on top of the arithmetic. Sums are
+faster as products with ones, which BLAS computes, and extrema are faster down the columns of a
+copy. Accuracy is the same: NumPy adds rows of up to 128 elements without the pairwise scheme of
+longer rows, and along leading axes it always adds row by row.
 
 >>> total(np.ones((100, 3), np.float32), (1,), False)[:2]
 array([3., 3.], dtype=float32)
@@ -60,7 +60,7 @@ def total(x: Raw, axis: tuple[int, ...], keepdims: bool) -> Raw:
 
 def total_of_leading(x: np.ndarray[Any, Any], count: int) -> Raw:
     """The sum over the first ``count`` axes."""
-    if count == x.ndim:  # one sum, which is no product
+    if count == x.ndim:  # a single sum, which is faster than a product
         return _add(x, None)
     if x.size > _MANY_ROWS and x.dtype.char in "fd" and x.flags.c_contiguous:
         height = prod(x.shape[:count])

@@ -1,8 +1,8 @@
 """Scattering: arrays with new elements at some places, the functional form of assignment.
 
-``x`` is the array, ``u`` holds the updates, and the index arrays are those of ``gather``. Duplicate
-places mean what a loop over the updates would do: sums and products take all updates, a replacement
-keeps the last, an extremum the greatest or the least.
+``x`` is the array, ``u`` holds the updates, and the index arrays are as in ``gather``. Duplicate
+places behave like a loop over the updates: sums and products use all updates, a replacement keeps
+the last, an extremum the greatest or the least.
 
 >>> scatter_add(np.zeros(3), np.array([1.0, 2.0]), np.array([1, 1]), axis=0, unique=False)
 array([0., 3., 0.])
@@ -402,7 +402,7 @@ flat_places: Primitive = Primitive(
         Sample((np.zeros((0, 2), int), 1), {"shape": (0, 3)}),
     ),
 )
-"""The numbers, in an array of a shape counted row by row, of the elements at index arrays."""
+"""The flat positions, in C order of a shape, of the elements at index arrays."""
 
 
 def _segmented_product(rows: Value, places: Value) -> Value:

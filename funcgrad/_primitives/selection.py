@@ -59,7 +59,7 @@ def _where_samples() -> Iterator[Sample]:
 
 
 def _true(condition: Value) -> Value:
-    """Where numbers count as true. As masks they would do harm: 1 and -1 add up to nothing."""
+    """A mask of nonzero elements. Numbers as masks would be wrong: 1 and -1 add up to 0."""
     return condition if dtype_of(condition).kind == "b" else bind2(not_equal, condition, 0)
 
 
@@ -88,7 +88,7 @@ def _chosen(condition: Raw, x: Raw, y: Raw) -> Any:
 
 
 def _is_restless(condition: Array) -> bool:
-    """Whether a condition changes so often from one element to the next that nobody can guess."""
+    """Whether a condition changes so often between elements that branches are unpredictable."""
     changes = np.count_nonzero(condition[..., 1:] != condition[..., :-1])
     return bool(16 * changes > condition.size)
 
@@ -156,7 +156,7 @@ def _extremum(
 def _shared(chosen: Value, out: Value, x: Value, y: Value) -> Value | Selection:
     tie = bind2(equal, x, y)
     if type(tie) in RAW and not np.any(tie):
-        return chosen  # the commonest case, in which a mask alone is cheaper
+        return chosen  # the most common case, in which a mask is cheaper
     kind = dtype_of(out).type
     return Selection(chosen, where(tie, kind(0.5), kind(1)))
 

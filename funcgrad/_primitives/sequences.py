@@ -1,8 +1,8 @@
 """Convolution of sequences, or of rows of them.
 
 A convolution is linear in each of its two arguments, and its transposes are convolutions with the
-other argument reversed: those of a full convolution are valid ones, those of a valid convolution a
-full and a valid one.
+other argument reversed. Both transposes of a full convolution are valid ones; a valid convolution
+has a full and a valid one.
 
 >>> convolve_rows(np.array([1.0, 2.0, 3.0]), np.array([1.0, 10.0]), full=True)
 array([ 1., 12., 23., 30.])
@@ -76,7 +76,7 @@ def _batch(
     batched: tuple[bool, ...],
     params: Mapping[str, Any],
 ) -> Value:
-    """Rows of rows; what all of them share stays one row."""
+    """Align rows; an argument shared by all rows stays one row."""
     lead = max([shape_of(a)[flag:-1] for a, flag in zip(args, batched, strict=True)], key=len)
     rows = []
     for arg, flag in zip(args, batched, strict=True):
@@ -118,8 +118,8 @@ convolve_rows: Primitive = Primitive(
     structure=Opaque(),
     traits=OWNS,
 )
-"""Sums of products ``x[j] * v[k - j]`` over the last axis: all, or those without a gap.
+"""Sums of products ``x[j] * v[k - j]`` over the last axis: all sums, or only complete ones.
 
-Both have the same rows in front, or one of them has none. Where there are gaps to leave out, ``v``
-is no longer than ``x``; none of them is empty.
+Both have the same leading axes, or one of them has none. For complete sums, ``v`` is at most as
+long as ``x``; neither is empty.
 """

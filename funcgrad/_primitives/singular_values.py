@@ -1,12 +1,11 @@
 """Singular values and singular vectors.
 
 With A = U S V^H and P = U^H dA V the tangents of singular values are the real parts of the diagonal
-of P. Those of the vectors are dU = U (X + Y) and dV = V (X - Y), where X is the Hermitian part of P
-over differences of singular values, and Y its skew part over their sums; vectors also move out of
+of P. The tangents of vectors are dU = U (X + Y) and dV = V (X - Y), where X is the Hermitian part
+of P over differences of singular values, and Y its skew part over their sums; vectors also leave
 the space of A, by ``(1 - U U^H) dA V / S`` (Townsend, "Differentiating the singular value
-decomposition", 2016, in another form). Differences are those of ``eigh``, and what it says of equal
-eigenvalues holds here, too. It also holds for divisions by sums: for two singular values that are
-zero, and for one that is zero where the matrix is not square.
+decomposition", 2016, in another form). Equal singular values are treated like equal eigenvalues in
+``eigh``. So are sums that are zero: two zero singular values, or one if the matrix is not square.
 
 >>> svd(np.array([[3.0, 0.0], [0.0, -2.0]]), full_matrices=False)[1]
 array([3., 2.])
@@ -139,8 +138,8 @@ divide_by_sums: Primitive = failing(
         kinks=Kinks(domain=lambda s, *_, **__: s),
     )
 )
-"""Matrices over sums of two singular values, or with ``rows`` over that of the row: 0 over 0 is 0,
-and anything else over 0 an error."""
+"""Divide matrices by sums of two singular values, or with ``rows`` by the row's value: 0 / 0 is 0,
+and other divisions by 0 are errors."""
 
 
 # -------------------------------------------------------------------------------- decompositions
@@ -252,9 +251,9 @@ def _rows(x: Value, stop: int) -> Value:
 
 def _split_cotangent(u: Value, s: Value, ubar: Value, failed: str) -> tuple[Value, Value]:
     """Split the cotangent of singular vectors into its component in the span of the first k, and
-    the one outside, divided by the singular values; None where there is no outside.
+    the component outside (or None), divided by the singular values.
 
-    The result may depend on the columns beside the first k by the space that they span alone.
+    The result may depend on the columns after the first k only through their span.
     """
     k, n = shape_of(s)[-1], shape_of(u)[-1]
     first, first_bar = _columns(u, 0, k), _columns(ubar, 0, k)

@@ -66,8 +66,7 @@ def _overlapped(y: Raw, shape: Shape, strides: Shape, dilations: Shape) -> Any:
 
 
 def _put(target: Raw, y: Raw, offsets: Shape, strides: Shape, dilations: Shape) -> None:
-    """Add to the part for one place in a window; nothing is there yet if no window before it has
-    come so far."""
+    """Add to the part for one place in a window; the first window to reach it assigns instead."""
     reach = [n * dilation for n, dilation in zip(offsets, dilations, strict=True)]
     if all(map(lt, reach, strides)):
         np.copyto(target, y)
@@ -78,14 +77,14 @@ def _put(target: Raw, y: Raw, offsets: Shape, strides: Shape, dilations: Shape) 
 def _axis_by_axis(
     sizes: Shape, strides: Shape, dilations: Shape
 ) -> Iterator[tuple[int, Shape, Shape, Shape]]:
-    """Windows along one axis after the other, which have single numbers along those behind it."""
+    """Windows along one axis after the other; windows along later axes have size 1."""
     for axis in range(len(sizes)):
         one = (1,) * (len(sizes) - axis - 1)
         yield axis, (sizes[axis], *one), (strides[axis], *one), (dilations[axis], *one)
 
 
 def _summed(x: Raw, sizes: Shape, strides: Shape, dilations: Shape) -> Any:
-    """Without a copy of the windows, and with as few sums as there are numbers along their axes."""
+    """Without a copy of the windows; the number of sums is the total size of their axes."""
     for _, *along in _axis_by_axis(sizes, strides, dilations):
         places = places_of(x.shape, *along)
         out = np.zeros((*x.shape[: x.ndim - len(places)], *places), x.dtype)
@@ -185,7 +184,7 @@ overlapped: Primitive = Primitive(
     structure=Opaque(counted=0),
     traits=OWNS,
 )
-"""The transpose of ``sliding_windows``: what comes to one place is added up."""
+"""The transpose of ``sliding_windows``: contributions to one place are added up."""
 
 window_sums: Primitive = Primitive(
     "window_sums",
@@ -239,4 +238,4 @@ window_shares: Primitive = Primitive(
     structure=Opaque(),
     traits=OWNS,
 )
-"""The transpose of ``window_sums``: each number of a window gets what its place has."""
+"""The transpose of ``window_sums``: each element of a window gets the cotangent of its place."""

@@ -62,7 +62,7 @@ def take_along_axis(x: Value, indices: Value, axis: int, *, unique: bool = False
 
 
 def _everywhere(shape: Shape, indices: Value, axis: int) -> tuple[Value, ...]:
-    """Indices along one axis, among those of the other axes."""
+    """Indices along one axis, combined with indices of the other axes."""
     rank = len(shape)
     grid: list[Value] = [
         np.arange(n).reshape((1,) * a + (n,) + (1,) * (rank - 1 - a)) for a, n in enumerate(shape)
@@ -190,7 +190,7 @@ order_of_sorted: Primitive = Primitive(
     _sorted_samples,
     kinks=Kinks(lambda x, out, **params: _gaps(x, **params)),
 )
-"""``argsort`` of an array that is sorted already, of which one sees whether any are equal."""
+"""``argsort`` of an array whose sorted result is known, which shows whether elements are equal."""
 
 sort: Primitive = Primitive(
     "sort",
@@ -232,7 +232,7 @@ lexsort: Primitive = Primitive(
     ),
     kinks=Kinks(_gaps_of_keys),
 )
-"""The order by several keys, stacked on the first axis, of which the last matters most."""
+"""The order by several keys, stacked on the first axis; the last key is the primary one."""
 
 
 def _search(table: Raw, x: Raw, side: Any, lead: int) -> Raw:
@@ -285,9 +285,9 @@ def _search_samples() -> Iterator[Sample]:
 
 
 def _search_body(table: Value, x: Value, side: str, lead: int) -> Value:
-    """Bisection: half of what is left comes before ``x`` where the last element of that half does.
+    """Bisection: the first half comes before ``x`` if its last element does.
 
-    NaN comes after all numbers.
+    NaN comes last.
     """
     dtype = np.result_type(dtype_of(table), dtype_of(x))
     if dtype.kind == "c":

@@ -88,7 +88,7 @@ def real_floating(x: Raw, operation: str) -> Array:
 
 
 def _in_double(name: str, function: Callable[..., Value]) -> Callable[..., Value]:
-    """The formula that computes in float64, and returns what came in."""
+    """A formula that computes in float64, and returns the dtype of its argument."""
 
     def formula(m: Algebra, x: Value, **params: float) -> Value:
         x = real_operand(m, x, name)
@@ -112,7 +112,7 @@ def _reals(*edges: float, low: float, high: float) -> Callable[[], Iterator[Samp
 
 
 _BELL_ENDS: Final = 40.0
-"""From here on nothing is left of ``exp(-0.5 * x**2)`` in float64."""
+"""From here on ``exp(-0.5 * x**2)`` underflows in float64."""
 
 
 def _bell(m: Algebra, x: Value, sharpness: float) -> Value:
@@ -177,7 +177,7 @@ def _polynomial(x: Value, coefficients: tuple[float, ...]) -> Value:
 
 
 def exact_log(m: Algebra, x: Value) -> Value:
-    """The formula of the natural logarithm of positive float64 numbers, the same on every machine.
+    """The formula of the natural logarithm of positive float64 values, the same on every machine.
 
     With ``x = 2**e * m`` and ``m`` near 1, ``log(m) = 2 artanh((m - 1) / (m + 1))`` by its Taylor
     series. The relative error is below 4 units in the last place.
@@ -291,7 +291,7 @@ def _portable_log(m: Algebra, x: Value) -> Value:
 
 
 def _portable_log1p(m: Algebra, x: Value) -> Value:
-    """The logarithm of the rounded sum, and of what the rounding has lost."""
+    """The logarithm of the rounded sum, corrected by the rounding error."""
     total = 1 + x
     inside = (total > 0) & m.isfinite(x)
     safe = m.where(inside, total, 1.0)

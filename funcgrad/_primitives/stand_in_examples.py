@@ -1,7 +1,7 @@
-"""Deputies: numbers in the place of those of a batch's examples that do not take part.
+"""Deputies: replacement values for the inactive examples of a batch.
 
-An operation may refuse the numbers of these examples, make NaN of them, or never come to an end. So
-they get the numbers of an example that takes part, their deputy; nobody reads their results.
+An operation may raise an error for values of inactive examples, return NaN, or never end. So they
+get the values of an active example, their deputy; their results are never read.
 
 >>> import numpy as np
 >>> matrices = np.array([np.zeros((2, 2)), np.eye(2)])

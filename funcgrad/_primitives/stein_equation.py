@@ -46,7 +46,7 @@ def _adjoint(x: Array) -> Array:
 
 def _stein(p: Array, b: Array, q: Array) -> Any:
     dtype = linalg_dtype("pinv", p.dtype, b.dtype, q.dtype)
-    if not np.any(b):  # as where nothing is cut off
+    if not np.any(b):  # as without a cut
         return np.array(q, dtype)
     u, s, _ = np.linalg.svd(p, full_matrices=False)
     v, t, _ = np.linalg.svd(b, full_matrices=False)
@@ -55,7 +55,7 @@ def _stein(p: Array, b: Array, q: Array) -> Any:
     size = max(*p.shape[-2:], *b.shape[-2:])
     equal = ~(product < 1 - _EQUAL * size * np.finfo(product.dtype).eps)
     _refuse(s, t, equal & is_something(inner, q))
-    # Only what p and b reach changes: x = q + u (y - uᴴ q v) vᴴ.
+    # Only the ranges of p and b change: x = q + u (y - uᴴ q v) vᴴ.
     squares = np.where(equal, 0, product * product)
     return np.asarray(q + u @ (inner * (squares / (1 - squares))) @ _adjoint(v), dtype)
 

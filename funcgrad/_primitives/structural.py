@@ -128,7 +128,7 @@ def swap_last_axes(x: Value) -> Value:
     Raises
     ------
     ShapeError
-        There are no two axes.
+        The array has fewer than two axes.
     """
     rank = len(shape_of(x))
     if rank < 2:
@@ -261,7 +261,7 @@ def _patch(buffer: np.ndarray[Any, Any], ct: Raw, fresh: bool, key: Key) -> None
 
 
 def _back(ct: Value, key: Key, shape: Shape) -> Value:
-    """The cotangent of what an index took: of one that only adds axes, all of it."""
+    """The cotangent of an indexed array; an index that only adds axes selects all of it."""
     if all(entry is None or entry is ... or entry == slice(None) for entry in key):
         return reshape(ct, shape=shape)
     return place(ct, key=key, shape=shape)
@@ -323,7 +323,7 @@ place: Primitive = movement(
     source=lambda x, key, shape: f"np.zeros({shape}, {x.dtype})\n{{out}}[{index_text(key)}] = {x}",
     traits=OWNS,
 )
-"""Zeros of a shape, but for ``x`` at a basic index: the transpose of ``view``."""
+"""Zeros of a shape, with ``x`` at a basic index: the transpose of ``view``."""
 
 
 def _assemble(*arrays: Raw, keys: tuple[Key, ...], shape: Shape) -> np.ndarray[Any, Any]:
@@ -409,7 +409,7 @@ assemble: Primitive = Primitive(
     ),
     traits=OWNS,
 )
-"""Zeros of a shape, to which parts are added at basic indices: what comes back from many views."""
+"""Zeros of a shape, plus parts at basic indices: the cotangent of many views."""
 
 
 # Dtypes.

@@ -1,16 +1,16 @@
-"""Equal eigenvalues and singular values, and zero singular values: what follows for a function.
+"""Derivatives of functions at equal eigenvalues and singular values, and at zero singular values.
 
 With A = U S V^H, the gradient of a function F of singular values is G = U g V^H, where g has the
 derivatives of F; for eigenvalues V is U. Along dA, with D = U^H dA V, and E and Y its Hermitian and
 its skew part, G changes by U (dg + E (g_j - g_i) / (s_j - s_i) + Y (g_i + g_j) / (s_i + s_j)) V^H,
-and beside the range of U by ``(1 - U U^H) dA V g / s``, and likewise beside that of V.
+and outside the range of U by ``(1 - U U^H) dA V g / s``, and likewise for V.
 
 Where two values are equal, the first quotient is k = H_ii - H_ij, where H has the second
 derivatives of F (Lewis and Sendov, "Twice differentiable spectral functions", 2001). Where values
 are zero, all quotients are k = H_ii: a smooth F is even there. Only dg is known, which is H times
 the diagonal of D. But F is symmetric in equal values, so that dg_i - dg_j = k (D_ii - D_jj), and at
-zeros it is even, so that dg_i = k D_ii. In bases that are turned at random, where these differ from
-0, k follows. Between a zero and a value that counts as equal to it, but is none, k is g / s.
+zeros it is even, so that dg_i = k D_ii. In randomly rotated bases, where these differ from 0, k
+follows. Between a zero and a nonzero value that counts as equal to it, k is g / s.
 
 >>> clusters(np.array([3.0, 2.0, 2.0, 1.0]))
 [[1, 2]]
@@ -212,7 +212,7 @@ def _of_one(
     size, slope = np.max(np.abs(d), initial=0), np.max(np.abs(np.real(np.diag(inner))), initial=0)
     nothing, known = nothing_bound(d) * size, count <= 1.5
     greatest = np.max(np.abs(dg), initial=0)
-    # Rounding errors of large numbers remain where slopes, or the factors of slopes, cancel.
+    # Rounding errors of large terms remain where slopes, or the factors of slopes, cancel.
     noise = greatest / slope * size if slope else 0.0
     noise = nothing_bound(s) * max(noise, np.max(np.abs(g)) * size / max(1.0, np.max(np.abs(s))))
     noise = noise if known else 0.0
@@ -228,7 +228,7 @@ def _of_one(
         moved, change = moved - np.mean(moved), dg[run] - np.mean(dg[run])
         k = _quotient(s, run, moved, change, known and is_moved, greatest, noise)
         out += u[:, run] @ (k * beside) @ vh[run]
-    if len(zero):  # between zeros and what counts as equal to them the quotient is g / s
+    if len(zero):  # between zeros and values that count as equal to them the quotient is g / s
         some, none = slice(zero[0]), slice(zero[0], None)
         straight = (inner[some, none] + np.conj(inner[none, some].T)) / 2
         pairs = np.where(near(s)[some, none], straight * (g[some] / s[some])[:, None], 0)
@@ -292,7 +292,7 @@ known_to_be_smooth: Primitive = failing(
 
 
 def _push_ties(tangents: tuple[Value, ...], out: Value, *args: Value, **params: Hashable) -> Value:
-    if all(tangent is None for tangent in tangents[:4]):  # the direction alone moves
+    if all(tangent is None for tangent in tangents[:4]):  # only the direction changes
         d, dg = (args[k] * 0 if tangents[k] is None else tangents[k] for k in (4, 5))
         return at_ties(*args[:4], d, dg, args[6], **params)
     return known_to_be_smooth(args[1], out, **params)

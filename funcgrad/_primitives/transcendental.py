@@ -3,14 +3,14 @@
 >>> exp(0.0)
 np.float64(1.0)
 
-Factors are written in the output where that costs no accuracy. Inverse functions of complex numbers
-use it on purpose: it knows on which side of a branch cut the argument lies, which ``1 - z``
-forgets, for ``1 - (2 + 0j)`` has the imaginary part 0 rather than -0.
+Factors use the output if that costs no accuracy. Inverse functions of complex numbers always use
+it: it tells on which side of a branch cut the argument is, which ``1 - z`` loses, since ``1 - (2 +
+0j)`` has the imaginary part 0 rather than -0.
 
-A factor keeps its digits over the whole range, and so does its own derivative. Where the formula
-for the factor, differentiated, would subtract nearly equal numbers (``x / hypot(x, y)`` gives
-``1 / r - x**2 / r**3``), the factor is an operation that knows its derivative (``y**2 / r**3``):
-``ratio_to_hypot``, ``ratio_to_square_of_hypot``, ``one_minus_square``, ``sech_squared``.
+A factor and its derivative keep their digits over the whole range. If the derivative of the
+factor's formula would cancel (``x / hypot(x, y)`` gives ``1 / r - x**2 / r**3``), the factor is an
+operation with its own derivative (``y**2 / r**3``): ``ratio_to_hypot``,
+``ratio_to_square_of_hypot``, ``one_minus_square``, ``sech_squared``.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ exp = _transcendental(
 exp2 = elementwise(
     "exp2", np.exp2, partials=(lambda y, _x: y * math.log(2),), samples=_LINE, traits=TRANSCENDENTAL
 )
-expm1 = elementwise(  # not y + 1, of which little is left where y is close to -1
+expm1 = elementwise(  # not y + 1, which cancels for y close to -1
     "expm1",
     np.expm1,
     remedy="clip the argument from above",
@@ -202,7 +202,7 @@ sqrt = elementwise(
     "sqrt",
     np.sqrt,
     remedy=_OUTSIDE.format("sqrt", "x > 0") + "; of a sum of squares linalg.norm, which is 0 at 0",
-    partials=(lambda y, _x: 0.5 / (y + 0.0),),  # at -0.0 as at 0: there is no other side
+    partials=(lambda y, _x: 0.5 / (y + 0.0),),  # at -0.0 as at 0, which have one side only
     samples=_POSITIVE,
     traits=ROUNDED_ONCE,
     kinks=POSITIVE,
@@ -362,7 +362,7 @@ def _sech_squared(x: Raw) -> Raw:
     return sech * sech
 
 
-# Not 1 - tanh(x)**2, of which nothing is left where tanh(x) rounds to 1.
+# Not 1 - tanh(x)**2, which is 0 where tanh(x) rounds to 1.
 sech_squared: Primitive = _transcendental(
     "sech_squared",
     _sech_squared,
@@ -412,7 +412,7 @@ def _arctan_factor(_: Value, x: Value) -> Value:
 
 
 def _bend_of_arctan(y: Value, x: Value) -> Value:
-    """``-2 x / (1 + x**2)**2``, of which nothing is left far out."""
+    """``-2 x / (1 + x**2)**2``, which underflows far out."""
     return -2 * y * (y * where((x > -_FAR) & (x < _FAR), x, 0.0))
 
 
@@ -433,7 +433,7 @@ def _arccosh_factor(y: Value, x: Value) -> Value:
 
 
 def _bend_of_arccosh(y: Value, x: Value) -> Value:
-    """``-x / (x**2 - 1)**1.5``, each factor of which is 0 at infinity and infinite at 1."""
+    """``-x / (x**2 - 1)**1.5``, as factors that are 0 at infinity and infinite at 1."""
     return -y * (bind1(reciprocal, x - 1) / (1 + bind1(reciprocal, x)))
 
 

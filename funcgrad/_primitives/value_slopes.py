@@ -1,14 +1,14 @@
 """Derivatives of eigenvalues and singular values without vectors, and their own derivatives.
 
 ``weighted`` is the gradient U g V^H of a function of the values, and ``slopes`` the derivatives of
-the values in a direction. They compute vectors themselves, so that these are not differentiated:
-the rules here have no quotients that are 0/0, which ``ties`` has.
+the values in a direction. They compute vectors internally, so that vectors are not differentiated:
+the rules here avoid the quotients 0/0, which ``ties`` handles.
 
-Both have two arguments that are nothing but carriers: ``told``, zeros in the shape of the matrix,
-and ``count``, a zero. In reverse mode over another the derivatives of g are known where the values
-are pulled back, the direction where ``weighted`` or ``slopes`` is. So the cotangent of ``told``
-tells the direction, or a multiple, and that of ``count`` how many were added up: of several nobody
-knows which derivatives of g belong to which.
+Both have two arguments that only carry information: ``told``, zeros in the shape of the matrix, and
+``count``, a zero. In reverse over another mode the derivatives of g are known when the values are
+pulled back, and the direction when ``weighted`` or ``slopes`` is pulled back. So the cotangent of
+``told`` is the direction, or a multiple, and the cotangent of ``count`` tells how many were added
+up: with several, the derivatives of g cannot be assigned to directions.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _parts(inner: Value) -> tuple[Value, Value]:
 
 
 def _counted(s: Value, g: Value, x: Value) -> Value:
-    """Derivatives by singular values, of which those by zeros count as nothing: there is a kink."""
+    """Derivatives with respect to singular values; 0 at zeros, where the values have a kink."""
     return g * positive(s, size=max(shape_of(x)[-2:]))
 
 
@@ -93,7 +93,7 @@ def _bends(frame: Frame, d: Value, e: Value, hermitian: bool, failed: str) -> Va
     Raises
     ------
     DegenerateError
-        They depend on what the function of equal values is, which nobody knows here.
+        They depend on the function of equal values, which is unknown here.
     """
     u, s, vh = frame
     inners = [matmul(matmul(adjoint(u), x), adjoint(vh)) for x in (d, e)]
@@ -226,7 +226,7 @@ def _slopes(x: Array, told: Array, count: Array, d: Array, hermitian: bool, lowe
 
 
 def _shares(values: Value) -> Any:
-    """Numbers by which ``slopes`` depend on what is told, which are nothing special."""
+    """Arbitrary factors by which ``slopes`` depend on ``told``."""
     return np.cos(np.arange(1.0, 1 + shape_of(values)[-1])).astype(dtype_of(values))
 
 
@@ -305,7 +305,7 @@ def _subjects(of_slopes: bool) -> Iterator[Sample]:
             last = last + np.swapaxes(last, -1, -2) if of_slopes and hermitian else last
             params = {"hermitian": hermitian, "lower": number % 2 == 0}
             params = params if of_slopes else {"least": False, **params}
-            # The count is an integer here, since its cotangents are no derivatives.
+            # The count is an integer here, since its cotangents are not derivatives.
             yield Sample((x, x * 0, np.zeros(x.shape[:-2], int), last), params)
 
 
@@ -321,8 +321,8 @@ weighted: Primitive = failing(
         traits=OWNS,
     )
 )
-"""U g V^H: the gradient of a function of the values, of which g has the derivatives. ``least``
-leaves out what belongs to zeros, where a value has the subgradient 0."""
+"""The gradient U g V^H of a function of the values, whose derivatives are g. ``least`` omits zeros,
+where a value has the subgradient 0."""
 
 slopes: Primitive = failing(
     Primitive(

@@ -1,7 +1,7 @@
-"""Eigenvalues and singular values, alone or with vectors, whose gradients do not need the vectors.
+"""Eigenvalues and singular values, with or without vectors; their gradients do not need vectors.
 
-Beside the values they have the two results ``told`` and ``count``, zeros that nobody sees, for the
-arguments of ``weighted`` and ``slopes``.
+Besides the values they have two internal results ``told`` and ``count``, zeros, for the arguments
+of ``weighted`` and ``slopes``.
 
 >>> svdvals(np.array([[3.0, 0.0], [0.0, -2.0]]))
 array([3., 2.])
@@ -82,7 +82,7 @@ def _gradient(
     failed: str,
     **how: bool,
 ) -> Value:
-    """The cotangent of the matrix from those of the values and of what is told."""
+    """The cotangent of the matrix from the cotangents of the values and of ``told``."""
     g, told, count = cts
     g = values * 0 if g is None else g
     out = weighted(x, *carriers, g, least=told is None, failed=failed, **how)
@@ -178,7 +178,7 @@ eigenvalues_told: Primitive = failing(
 
 
 def _by_vectors(g: Array, outs: Sequence[Array], hermitian: bool, lower: bool) -> Any:
-    """The results of ``weighted``, by vectors that are there: nothing is followed further out."""
+    """The results of ``weighted`` from given vectors, if no outer transformation traces them."""
     if hermitian:
         s, u = outs
         vh: Array = np.conj(np.swapaxes(u, -1, -2))
@@ -189,9 +189,9 @@ def _by_vectors(g: Array, outs: Sequence[Array], hermitian: bool, lower: bool) -
 
 
 def _with_told(base: Primitive, at: int) -> Primitive:
-    """A decomposition whose values, the result at a position, have the derivatives of values alone.
+    """A decomposition whose values (the result at a position) have derivatives without vectors.
 
-    With vectors its own rules apply.
+    If vectors are used, its own rules apply.
     """
     rules: Any = base.differential
 
@@ -271,10 +271,10 @@ def svdvals(x: Value, failed: str = "raise") -> Value:
 
 
 def eigvalsh(x: Value, lower: bool, failed: str = "raise") -> Value:
-    """The eigenvalues alone, in order, which have derivatives by any choice of eigenvectors."""
+    """The eigenvalues in order; any choice of eigenvectors gives their derivatives."""
     return eigenvalues_told(x, lower=lower, failed=failed)[0]
 
 
 def least_singular_value(x: Value, **_: Hashable) -> Value:
-    """The distance of matrices from those of a lower rank, on an axis of size 1."""
+    """The distance of matrices from matrices of lower rank, on an axis of size 1."""
     return svdvals(x)[..., -1:]

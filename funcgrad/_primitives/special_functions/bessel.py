@@ -60,7 +60,7 @@ Samples = Callable[[], Iterable[Sample]]
 
 
 def _at_positive(function: Callable[..., Array], v: Array, x: Array, ends: Array) -> Array:
-    """A function of orders and positive arguments; elsewhere what the ends say."""
+    """A function of orders and positive arguments, extended by its limits."""
     inside = np.isfinite(v) & np.isfinite(x) & (x > 0)
     result = np.where(np.isnan(v) | np.isnan(x) | (x < 0), np.nan, ends)
     if inside.any():
@@ -103,7 +103,7 @@ def _kv_in_order(v: Array, x: Array, order: int) -> Array:
     )
 
 
-# Evaluation of derivatives of what is scaled.
+# Evaluation of derivatives of scaled functions.
 
 _NEAR = 5.0
 """Up to here neighbouring orders lose no more digits than one, and two for second derivatives."""
@@ -150,7 +150,7 @@ def _of_i_at_zero(v: Array, n: int, m: int) -> Array:
 
 
 def _of_whole_i_at_zero(order: int, m: int) -> float:
-    """From the power series; 0, between opposite numbers, where sides differ."""
+    """From the power series; 0 where the two sides have opposite values."""
     if (order + m) % 2:
         return 0.0
     total = 0.0
@@ -209,7 +209,7 @@ Signs = tuple[float, float]
 
 
 def _where_order_is_broken(v: Value, x: Value) -> Value:
-    """Domain of functions that at negative arguments have values of whole orders alone."""
+    """The domain of functions that have values at negative arguments only for integer orders."""
     return () if is_complex(x) else unless(is_whole(v), x)
 
 
@@ -225,7 +225,7 @@ _POSITIVE: Final = Kinks(domain=lambda v, x, **_: x)
 def _function(
     name: str, of_order: Callable[[], Primitive], signs: Signs, kinks: Kinks
 ) -> Primitive:
-    """One whose derivative in z is half the sum of the neighbours, with signs."""
+    """A function whose derivative with respect to z is half the signed sum of the neighbours."""
     below, above = signs
 
     def slope(_: Value, v: Value, z: Value) -> Value:
@@ -244,7 +244,7 @@ def _function(
 
 
 def _in_order(name: str, evaluate: Callable[..., Array], signs: Signs, kinks: Kinks) -> Primitive:
-    """Its derivative of some order in v, of which neighbours are the slope in the same way."""
+    """Its derivative of some order with respect to v, with the same recurrence in neighbours."""
     below, above = signs
 
     def slope(_: Value, v: Value, z: Value, order: int) -> Value:
@@ -273,7 +273,7 @@ kv: Primitive = _function("kv", lambda: kv_in_order, _DECAYING, _SINGULAR)
 
 
 def _hankel(name: str, sign: int) -> Primitive:
-    """``jv + sign i yv``, without what cancels between them where they are large."""
+    """``jv + sign i yv``, without cancellation for large values."""
 
     def to_order(_: Value, v: Value, z: Value) -> Value:
         parts = [_to_order(of_order, name)(_, v, z) for of_order in (_jv_order, _yv_order)]
@@ -359,7 +359,7 @@ ive: Primitive = _scaled(
 )
 kve: Primitive = _scaled("kve", kve_derivative, _SINGULAR)
 
-# Of the orders 0 and 1.
+# For the orders 0 and 1.
 
 _LINE = combined(
     reals(0.3, 5),

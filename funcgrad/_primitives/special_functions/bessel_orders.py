@@ -270,7 +270,7 @@ def _y_near(v: Array, x: Array, order: int) -> Array:
 
     peak = np.where(v > x, np.arccosh(np.where(v > x, v / x, 1.0)), 0.0)
     whole = exponent(peak)
-    alone = whole > 2 * NOTHING_LEFT  # what turns is nothing beside that
+    alone = whole > 2 * NOTHING_LEFT  # the oscillating part is negligible
     turns = np.where(alone, 0.0, (x + v) * math.pi)
 
     def upright(theta: Array) -> Array:

@@ -4,10 +4,10 @@
 0.0
 
 With ``s = logit(x) - logit(t)`` the integral of the density up to x, which has not reached the
-mean, is ``x**a (1 - x)**b / beta(a, b)`` times that of ``exp(b U - a D)`` over positive s, where
-``D = log(x / t)`` and ``U = log((1 - t) / (1 - x))``. That is ``beta_tail``. Both D and U change
-with x by ``W = (1 - t / x) / (1 - x)``, and W by its own square: derivatives are moments of the
-three, and none is negative. The parameter is ``a + 1`` (DLMF 8.17.20), since the integral of a
+mean, is ``x**a (1 - x)**b / beta(a, b)`` times the integral of ``exp(b U - a D)`` over positive s,
+where ``D = log(x / t)`` and ``U = log((1 - t) / (1 - x))``. That is ``beta_tail``. Both D and U
+change with x by ``W = (1 - t / x) / (1 - x)``, and W by its own square: derivatives are moments of
+the three, and never negative. The parameter is ``a + 1`` (DLMF 8.17.20), since the integral for a
 small a would be nearly ``1 / a``.
 """
 

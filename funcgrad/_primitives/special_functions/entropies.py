@@ -182,7 +182,7 @@ def _log_ratio(logarithm: Callable[..., Value]) -> Callable[..., Value]:
     return lambda m, x, y: logarithm(m, *_reals(m, "log_ratio", x, y))
 
 
-# At 0 / 0 it is inf: what x log(x / y) jumps to for whatever x > 0.
+# At 0 / 0 it is inf, the value of x log(x / y) for every x > 0.
 log_ratio: Primitive = elementwise(
     "log_ratio",
     evaluated_quietly(_log_ratio(_quick_log_of_quotient)),

@@ -1,11 +1,11 @@
-"""Faddeeva's function w(z) = exp(-z**2) erfc(-i z), Voigt's profile and Owen's T.
+"""The Faddeeva function w(z) = exp(-z**2) erfc(-i z), the Voigt profile and Owen's T.
 
 >>> wofz(0.0), owens_t(0.0, 1.0)
 (np.complex128(1+0j), np.float64(0.125))
 
-The derivatives of w follow from ``w' = 2 i / sqrt(pi) - 2 z w`` (DLMF 7.10.2), of which nearly all
-digits cancel for large z: there they are those of the asymptotic series, in the upper half-plane,
-and by ``w(z) = 2 exp(-z**2) - w(-z)`` in the lower one.
+The derivatives of w follow from ``w' = 2 i / sqrt(pi) - 2 z w`` (DLMF 7.10.2), where nearly all
+digits cancel for large z. There they come from the asymptotic series in the upper half-plane, and
+from ``w(z) = 2 exp(-z**2) - w(-z)`` in the lower one.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def _place(x: Value, sigma: Value, gamma: Value) -> Value:
 def _beside_lorentz(
     usual: Callable[..., Value], lorentz: Callable[..., Value], x: Value, s: Value, g: Value
 ) -> Value:
-    """A slope, which for sigma = 0 is that of Lorentz' profile ``gamma / (pi (x² + gamma²))``."""
+    """A slope; for sigma = 0 it belongs to the Lorentz profile ``gamma / (pi (x² + gamma²))``."""
     none = s == 0
     return where(
         none,
@@ -157,7 +157,7 @@ def _to_gamma(_: Value, x: Value, sigma: Value, gamma: Value) -> Value:
 
 
 def _to_sigma(_: Value, x: Value, sigma: Value, gamma: Value) -> Value:
-    """The derivative in sigma, by the heat equation: sigma times the second derivative in x."""
+    """The sigma-derivative, by the heat equation: sigma times the second x-derivative."""
 
     def usual(x: Value, sigma: Value, gamma: Value) -> Value:
         bent = real(wofz_derivative(_place(x, sigma, gamma), order=2))

@@ -3,11 +3,11 @@
 >>> log_gammaincc.evaluate(1.0, 5000.0)
 np.float64(-5000.0)
 
-The derivatives of a small probability over it are nearly powers of each other, so that second
-derivatives of its logarithm would be differences of these. With ``t = x exp(s)`` the integral from
-x on is ``x**a exp(-x) / gamma(a)`` times the integral of ``exp(a s - x expm1(s))`` over positive s,
-and that from 0 to x the same over negative ones. Each is ``gamma_tail``, of which derivatives are
-moments of s and ``expm1(s)``: no sign changes in them, and those of both factors agree in sign.
+Relative derivatives of a small probability are nearly powers of each other, so second derivatives
+of its logarithm would cancel. With ``t = x exp(s)`` the integral from x on is ``x**a exp(-x) /
+gamma(a)`` times the integral of ``exp(a s - x expm1(s))`` over positive s, and the integral from 0
+to x the same over negative s. Each is ``gamma_tail``, whose derivatives are moments of s and
+``expm1(s)``: their integrands have one sign, and the terms of both factors agree in sign.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def _is_below(a: Value, x: Value) -> Value:
 
 
 def _is_above(a: Value, x: Value) -> Value:
-    """Below 1 the probability is that of a small shape, whose logarithm bends as log(a) does."""
+    """Below 1 the probability behaves like log(a) for a small shape a."""
     return (x >= a) & (x >= 1) & (a > 0) & bind1(isfinite, x)
 
 

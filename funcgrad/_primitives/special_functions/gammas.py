@@ -3,8 +3,8 @@
 >>> gamma(5.0), polygamma_rise(1e8, 1e-8, order=0)
 (np.float64(24.0), np.float64(1.000000005e-16))
 
-Quotients of gamma functions of nearby arguments differentiate to differences of polygamma
-functions, which ``polygamma_rise`` computes without subtracting what is nearly equal.
+Derivatives of quotients of gamma functions of nearby arguments are differences of polygamma
+functions, which ``polygamma_rise`` computes without cancellation.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def _of_complex(order: int, z: Array) -> Array:
         left = z.real < least
         total = np.where(left, total + whole * (1 / z) ** (order + 1), total)
         z = np.where(left, z + 1, z)
-    inverse = 1 / z  # whose powers underflow where those of z overflow
+    inverse = 1 / z  # its powers underflow where powers of z overflow
     total += math.factorial(order - 1) * inverse**order + whole / 2 * inverse ** (order + 1)
     for j, number in enumerate(_BERNOULLI, start=1):
         weight = number * math.factorial(2 * j + order - 1) / math.factorial(2 * j)
@@ -116,7 +116,7 @@ def _slopes_of_cotangent(order: int, z: Array) -> Array:
         turned = (1 + cotangent * cotangent) * polynomial.deriv()
         polynomial = -math.pi * (2 * cotangent * polynomial + turned)
     near = z - np.rint(z.real)
-    # Beyond this nothing is left, and the sine overflows.
+    # Beyond this the value underflows, and the sine overflows.
     near = np.real(near) + 1j * np.clip(np.imag(near), -100, 100)
     factor = (-1) ** order * math.pi * polynomial(1 / np.tan(math.pi * near))
     return factor / np.square(np.sin(math.pi * near))
@@ -170,7 +170,7 @@ def _rise(a: Array, b: Array, order: int) -> Array:
         series = in_parts(lambda a, b: _rise_of_some(a, b, order), a[lost], b[lost])
         result[lost] = series
     both = _is_pole(a) & _is_pole(a + b) & np.isfinite(b)
-    if both.any():  # from pole to pole, by reflection: what both have of a cotangent is the same
+    if both.any():  # from pole to pole, by reflection: the cotangents of both sides agree
         result[both] = (-1) ** order * _rise(1 - a[both], -b[both], order)
     return result
 
@@ -333,7 +333,7 @@ def _log_rising(a: Array, b: Array) -> Array:
 
 # gammaln(a + b) - gammaln(a): the logarithm of a rising factorial
 def _poles_of_quotient(z: Value, m: Value) -> Value:
-    """Poles of the numerator, but of a constant whole number of factors, a polynomial."""
+    """Poles of the numerator; with a constant integer number of factors there are none."""
     whole = is_whole(m)
     smooth = False if whole is False else whole & (m >= 0)
     return unless(smooth, from_poles_of_gamma(z + m))
@@ -391,7 +391,7 @@ def _poch_to_first(y: Value, z: Value, m: Value) -> Value:
     crossed = bind1(gamma, above) * (
         bind1(psi, above) * bind1(rgamma, below) + _slope_of_reciprocal(0.0, below)
     )
-    # Both below 0: reflected. At a pole, where only whole m count, without what they leave out.
+    # Both below 0: reflected. At a pole only integers m matter, so other terms are dropped.
     right = _not(to > 0) & (z > 0)
     left, pole = _not((to > 0) | right), z == bind1(rint, z)
     start = where(left, 1 - z, 1.0)
@@ -429,10 +429,10 @@ poch: Primitive = evaluated_by_scipy(
 
 
 def _mirrored(n: Value, d: Value) -> tuple[Value, Value, Value]:
-    """``beta(n + 1, d) * sin(pi d) / pi`` with its derivatives in n and d.
+    """``beta(n + 1, d) * sin(pi d) / pi`` and its derivatives with respect to n and d.
 
-    That is ``binom(n, n + d)``, and ``binom(n, -d)``: reflected where one of the gamma functions in
-    the denominator has its poles (DLMF 5.5.3), so that derivatives are finite there.
+    It equals ``binom(n, n + d)`` and ``binom(n, -d)``, reflected at poles of gamma functions in the
+    denominator (DLMF 5.5.3), so that derivatives are finite there.
     """
     whole, near = bind2(beta, n + 1, d), bind1(sinc, d)
     sine = d * near
@@ -442,7 +442,7 @@ def _mirrored(n: Value, d: Value) -> tuple[Value, Value, Value]:
 
 
 def _binom_in(n: Value, k: Value, to: int) -> Value:
-    """The derivative in n or in k: inside, above n, or below 0; near a pole from beyond it."""
+    """The derivative by n or k: inside, above n, or below 0; near poles from outside."""
     regular = n > 0
     above = (n - k + 1 <= 0) | ((n - k < -0.5) & regular)
     below = (k + 1 <= 0) | ((k < -0.5) & regular)

@@ -26,7 +26,7 @@ def _to_theta(_: Value, n: Value, m: Value, theta: Value, phi: Value) -> Value:
     orders have opposite signs there.
     """
     cosine, sine = bind1(cos, phi), 1j * bind1(sin, phi)
-    # Beyond |m| = n there is no harmonic, whose factor would be the root of a negative number.
+    # Harmonics exist for |m| <= n only; beyond, the factor would be the root of a negative number.
     up = bind1(sqrt, maximum(1.0 * ((n - m) * (n + m + 1)), 0.0)) * (cosine - sine)
     down = bind1(sqrt, maximum(1.0 * ((n + m) * (n - m + 1)), 0.0)) * (cosine + sine)
     half = 0.5 * (up * sph_harm_y(n, m + 1, theta, phi) - down * sph_harm_y(n, m - 1, theta, phi))

@@ -1,10 +1,10 @@
-"""Confluent and Gauss's hypergeometric functions, with derivatives in the argument.
+"""Confluent and Gauss hypergeometric functions, differentiable with respect to the argument.
 
 >>> hyp1f1(1.0, 1.0, 0.0), hyp2f1(1.0, 1.0, 2.0, 0.5)
 (np.float64(1.0), np.float64(1.3862943611198901))
 
-With respect to their parameters no formula is accurate over the whole range; asked for, that is an
-error.
+No formula for derivatives with respect to parameters is accurate over the whole range; these raise
+an error.
 """
 
 from __future__ import annotations

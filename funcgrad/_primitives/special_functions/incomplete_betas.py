@@ -1,11 +1,11 @@
-"""The incomplete beta function, its inverse, and its derivatives in all three parameters.
+"""The incomplete beta function, its inverse, and derivatives with respect to all arguments.
 
 >>> betainc(1.0, 3.0, 0.5)
 np.float64(0.875)
 
 With the density ``x**(a - 1) * (1 - x)**(b - 1) / beta(a, b)`` of the beta distribution,
 ``betainc`` is the integral from 0 to x. Its derivatives with respect to a and b, of orders (m, n),
-are those of the density, integrated: see ``_shape_slope``.
+are integrals of derivatives of the density: see ``_shape_slope``.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def _weight_of_large(at: _Point) -> Array:
 
 
 def _weight_of_mixed(at: _Point) -> Array:
-    """For large b alone."""
+    """Only for large b."""
     a, b = at.a, at.b
     total = a + b
     exponent = b * at.log_y + b * log_less(total, b) - np.log1p(a / b) / 2
@@ -119,11 +119,11 @@ def _weight_of_mixed(at: _Point) -> Array:
     return (at.x * total) ** a * np.exp(exponent) * scipy_special("betainc").rgamma(a)
 
 
-# Derivatives in the parameters: polynomials in log(t), log(1 - t) and polygamma functions.
+# Parameter derivatives: polynomials in log(t), log(1 - t) and polygamma functions.
 
 
 def _orders_up_to(orders: Orders) -> list[Orders]:
-    """The orders of which derivatives a derivative of some orders consists, from the lowest on."""
+    """The orders of the derivatives that compose a derivative, from the lowest on."""
     return [(i, j) for i in range(orders[0] + 1) for j in range(orders[1] + 1)]
 
 
@@ -152,7 +152,7 @@ def _with_prefactor(
 
 
 def _bell(cumulants: dict[Orders, Array], orders: Orders) -> dict[Orders, Array | float]:
-    """The derivatives of ``exp(f)``, over ``exp(f)``, from those of f."""
+    """The derivatives of ``exp(f)``, divided by ``exp(f)``, from the derivatives of f."""
     derivatives: dict[Orders, Array | float] = {(0, 0): 1.0}
     for m, n in _orders_up_to(orders)[1:]:
         total = np.zeros(())
@@ -178,7 +178,7 @@ def _harmonic_mean(a: Array, b: Array, orders: Orders) -> dict[Orders, Array]:
 
 
 def _share(a: Array, b: Array, orders: Orders) -> dict[Orders, Array]:
-    """``b / (a + b)``: the integral over what is left near t = 0 has it for a factor."""
+    """The factor ``b / (a + b)`` of the remaining integral near t = 0."""
     c = a + b
     derivatives = {(0, 0): b / c}
     for i, j in _orders_up_to(orders)[1:]:
@@ -426,8 +426,8 @@ betaincc: Primitive = evaluated_by_scipy(
 def _inverse_slopes(sign: int) -> tuple[Factor, ...]:
     """At the levels 0 and 1 the result is 0 or 1 whatever a and b are.
 
-    It is, to the last digit, at others too; where the density is infinite there, it is flat. Tiny x
-    are ``(p a beta(a, b)) ** (1 / a)``, whose slopes are numbers where the density is none.
+    To the last digit, it also is at other levels; if the density is infinite there, the slope is 0.
+    Tiny x are ``(p a beta(a, b)) ** (1 / a)``, whose slopes are finite even if the density is not.
     """
 
     def inner(x: Value, a: Value, b: Value) -> tuple[Value, Value]:

@@ -1,12 +1,13 @@
-"""The incomplete gamma functions, their inverses, and their derivatives in both parameters.
+"""The incomplete gamma functions, their inverses, and derivatives with respect to both arguments.
 
 >>> gammainc(2.0, 1.0)
 np.float64(0.2642411176571153)
 
 With the density ``x**(a - 1) * exp(-x) / gamma(a)`` of the gamma distribution, ``gammainc`` is the
-integral from 0 to x, so its derivatives with respect to the shape a are those of the density,
-integrated: see ``_shape_slope``. Derivatives of every order in a are one operation with a parameter
-``order``, which differentiates to the next order; with respect to x they are densities again.
+integral from 0 to x, so its derivatives with respect to the shape a are integrals of derivatives of
+the density: see ``_shape_slope``. Derivatives of every order with respect to a are one operation
+with a parameter ``order``, whose derivative is the next order; derivatives with respect to x are
+densities again.
 """
 
 from __future__ import annotations
@@ -63,9 +64,9 @@ _HARMONIC: Final = (1 / 2, 1 / 12, 0.0, -1 / 120, 0.0, 1 / 252, 0.0, -1 / 240, 0
 
 
 def log_less(x: Array, centre: Array) -> Array:
-    """``log(r) - (r - 1)`` for ``r = x / centre``, of which nothing is lost where r is near 1.
+    """Compute ``log(r) - (r - 1)`` for ``r = x / centre`` without cancellation near 1.
 
-    By the series of the inverse hyperbolic tangent of (r - 1) / (r + 1) there.
+    Near 1 it uses the series of the inverse hyperbolic tangent of (r - 1) / (r + 1).
     """
     excess = (x - centre) / centre
     near = np.abs(excess) < 0.5
@@ -116,16 +117,16 @@ def log_less_psi(a: Array, x: Array) -> Array:
 
 
 def _cumulants(a: Array, first: Array, order: int) -> list[Array]:
-    """The derivatives of ``a log(x) - log(gamma(a))`` in a, of which the first is given."""
+    """The derivatives of ``a log(x) - log(gamma(a))`` with respect to a, given the first one."""
     polygamma = scipy_special("gammainc").polygamma
     return [first, *[-polygamma(k, a) for k in range(1, order)]]
 
 
 def _polynomial(a: Array, above: list[Array], order: int) -> Array:
-    """The derivative of some order of ``a * exp(f(a))`` in a, over ``exp(f(a))``.
+    """The a-derivative of some order of ``a * exp(f(a))``, divided by ``exp(f(a))``.
 
-    With f for the parameter a + 1: the density of a is a over x times that of a + 1, and psi(a) is
-    large for small a where psi(a + 1) is not.
+    f belongs to the parameter a + 1: the density of a is a / x times the density of a + 1, and
+    psi(a) is large for small a, unlike psi(a + 1).
     """
     bell = bell_polynomials(above)
     return a * bell[order] + order * bell[order - 1] if order else a * bell[0]
@@ -147,10 +148,10 @@ def _shape_slope(a: Array, x: Array, order: int) -> Array:
     """The derivative of some order of ``gammainc`` with respect to a.
 
     It is the integral of ``density * polynomial(log t - psi(a))`` from 0 to x and, as the whole
-    integral is 0, minus that from x on. The first polynomial is ``log t - psi(a)`` itself, whose
-    sign says which of the two does not cancel. For x <= 1 the series of DLMF 8.7.1, term by term.
-    The relative error is below 1e-13 for a < 1e4, and grows as the square root of a, as that of x
-    does.
+    integral is 0, minus the integral from x on. The first polynomial is ``log t - psi(a)`` itself,
+    whose sign tells which of the two does not cancel. For x <= 1 it is the series of DLMF 8.7.1,
+    term by term. The relative error is below 1e-13 for a < 1e4, and grows like the square root of
+    a.
     """
     inside = (a >= 0) & (x > 0) & np.isfinite(x) & np.isfinite(a)
     b, y = np.where(inside, np.abs(a), 1.0), np.where(inside, x, 1.0)  # -0.0 is 0
@@ -183,7 +184,7 @@ def _by_series(a: Array, x: Array, order: int) -> Array:
 
 
 def _by_integral(a: Array, x: Array, order: int) -> Array:
-    """In the variable ``s = abs(log(t / x))``, over what is left of the exponent."""
+    """An integral in the variable ``s = abs(log(t / x))`` over the rest of the exponent."""
     score = log_less_psi(a, x)
     sign = np.where(score < 0, -1.0, 1.0)
     ends = [reach_of_left(a, x), reach_of_right(a, x)]
@@ -294,21 +295,21 @@ _LEVELS = combined(
     edges((2.0, 0.0), (0.5, 0.0), (1.0, 0.0), (2.0, 1.0), (2.0, 1.5), (np.nan, 0.5)),
 )
 _NEARLY_NORMAL: Final = 1e6
-"""From here on the quantiles are those of a normal distribution with corrections."""
+"""From here on quantiles are normal quantiles with corrections."""
 
 
 def is_tiny(x: Value) -> Value:
-    """Where a power of numbers alone, the first term of a series, is left of an integral from 0."""
+    """A mask where only the first term of the series, a power, is left of an integral from 0."""
     return (x > 0) & (x < np.finfo(dtype_of(x)).eps ** 1.25)
 
 
 def _inverse_in_shape(x: Value, a: Value, normal: Value) -> Value:
-    """For large a by Cornish and Fisher's expansion: x has no digits of ``x - a``.
+    """For large a by the Cornish-Fisher expansion, since ``x - a`` would cancel.
 
     It is ``a + n r + (n**2 - 1) / 3 + (n**3 - 7 n) / (36 r) - (3 n**4 + 7 n**2 - 16) / (810 a)``
-    with the normal quantile n and ``r = sqrt(a)`` (Abramowitz and Stegun, 26.2.49). There is no
-    slope where x is 0 or infinite for every a. Tiny x are ``(p gamma(a + 1)) ** (1 / a)``, whose
-    slopes are numbers where the density is none.
+    with the normal quantile n and ``r = sqrt(a)`` (Abramowitz and Stegun, 26.2.49). Where x is 0 or
+    infinite for every a, the slope is 0. Tiny x are ``(p gamma(a + 1)) ** (1 / a)``, whose slopes
+    are finite even if the density is not.
     """
     large, tiny = a > _NEARLY_NORMAL, is_tiny(x)
     b, y = where(large | tiny, 1.0, a), where(large | tiny, 1.0, x)
@@ -324,9 +325,9 @@ def _inverse_in_shape(x: Value, a: Value, normal: Value) -> Value:
 
 
 def _inverse_in_level(x: Value, a: Value, p: Value, normal: Value) -> Value:
-    """The slope in the probability p below x, by that of the normal quantile for large a.
+    """The slope with respect to the probability p below x; by the normal quantile for large a.
 
-    Where tiny x have a density without bounds, its own slope is soon out of range.
+    If the density is unbounded at tiny x, its slope soon overflows.
     """
     large, tiny = a > _NEARLY_NORMAL, is_tiny(x) & (a < 1)
     usual = bind2(divide, 1, _density_of(where(large | tiny, 1.0, a), where(large | tiny, 1.0, x)))

@@ -1,10 +1,10 @@
-"""Integrals of sines, cosines, exponentials and logarithms that have names of their own.
+"""Named integrals of sines, cosines, exponentials and logarithms.
 
 >>> spence(1.0), fresnel_sine(0.0), sine_integral(0.0)
 (np.float64(0.0), np.float64(0.0), np.float64(0.0))
 
-Their derivatives are what they are integrals of: DLMF 6.2, 7.2 and 25.12. That of Spence's function
-is minus the reciprocal of ``exprel(log(z))``, which has its digits near 1.
+Their derivatives are their integrands: DLMF 6.2, 7.2 and 25.12. The derivative of Spence's function
+is minus the reciprocal of ``exprel(log(z))``, which is accurate near 1.
 """
 
 from __future__ import annotations

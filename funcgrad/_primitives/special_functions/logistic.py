@@ -41,7 +41,7 @@ logit: Primitive = elementwise(
     "logit",
     evaluated_quietly(_logit),
     formula=_logit,
-    # As a sum its own derivative has no factors that are 0 and infinite.
+    # Written as a sum, its derivative has no factors 0 and infinity.
     partials=(
         lambda _, p: bind1(reciprocal_of_positive, p) + bind1(reciprocal_of_positive, 1 - p),
     ),

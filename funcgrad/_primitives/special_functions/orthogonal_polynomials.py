@@ -1,4 +1,4 @@
-"""The values of orthogonal polynomials, of whole degrees, with derivatives in the argument.
+"""Orthogonal polynomials of integer degree, differentiable with respect to the argument.
 
 >>> eval_legendre(2, 0.5), eval_hermite(2, 1.0)
 (np.float64(-0.125), np.float64(2.0))

@@ -4,8 +4,8 @@
 np.float64(6.0)
 
 With ``h = hypot(delta, r)`` the loss is ``delta (h - delta)``, whose slopes are ``delta r / h`` and
-``(h - delta)**2 / h``. Products of ratios give these and the second ones without a difference of
-nearly equal numbers, at any quotient: ``h - delta`` is ``r`` times the tangent of half an angle.
+``(h - delta)**2 / h``. Products of ratios give these and the second derivatives without
+cancellation, at any quotient: ``h - delta`` is ``r`` times the tangent of half an angle.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The transforms of Box and Cox, and powers less 1.
 
-With y = log(x) the transform is ``y exprel(lambda y)``, and the exponential's relative error has
-derivatives that lose nothing where lambda is near 0: those of the transforms, and by the inverse
-function's rule those of their inverses, are made of these.
+With y = log(x) the transform is ``y exprel(lambda y)``, and derivatives of ``exprel`` are accurate
+for lambda near 0. The derivatives of the transforms, and of their inverses by the inverse function
+rule, are composed of these.
 
 >>> boxcox(4.0, 0.5), inv_boxcox(2.0, 0.5)
 (np.float64(2.0), np.float64(4.0))

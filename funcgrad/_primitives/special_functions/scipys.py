@@ -102,15 +102,15 @@ def whole_numbers(name: str, x: Raw) -> Raw:
 def in_double(
     name: str, function: Callable[..., Raw], keep: Sequence[int] = ()
 ) -> Callable[..., Raw]:
-    """Evaluate a function of real arrays in float64, and return the dtype of what came in.
+    """Evaluate a function of real arrays in float64, and return the dtype of the arguments.
 
     Parameters
     ----------
     name : str
     function : callable
-        Of float64 arrays that have been broadcast to one shape, and raveled.
+        A function of float64 arrays, broadcast to one shape and raveled.
     keep : sequence of int
-        Arguments that say nothing about the dtype: integers by their nature.
+        Arguments that do not affect the dtype, since they are always integers.
     """
 
     def evaluate(*args: Raw, **params: int) -> Raw:

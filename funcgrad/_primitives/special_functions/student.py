@@ -72,7 +72,7 @@ def _to_df(_: Value, df: Value, t: Value) -> Value:
 def _to_many(df: Value, t: Value) -> Value:
     """The leading terms of the difference from the normal distribution, of order 1 / df.
 
-    They are those of Fisher's expansion (Abramowitz and Stegun, 26.7.9), differentiated.
+    They are derivatives of Fisher's expansion (Abramowitz and Stegun, 26.7.9).
     """
     near = bind1(absolute, t) < 40
     t = where(near, t, 0.0)
@@ -98,7 +98,7 @@ def _to_few(df: Value, t: Value) -> Value:
 
 
 def _slope(df: Value, square: Value, from_tail: bool) -> Value:
-    """The derivative in df of half the incomplete beta function, of either side."""
+    """The derivative of half the incomplete beta function with respect to df, on either side."""
     half, total = 0.5 * df, df + square
     change = bind2(divide, bind2(divide, square, total), total)
     if from_tail:
@@ -148,7 +148,7 @@ def _in_tail(t: Value, df: Value) -> tuple[Value, Value, Value]:
 
 
 def _inverse_to_df(t: Value, df: Value, p: Value) -> Value:
-    """Far out by the logarithm of t: ``df log t`` is that of ``df**(df / 2 - 1) / (p beta)``."""
+    """Far out by the logarithm of t: ``df log t = log(df**(df / 2 - 1) / (p beta))``."""
     far, out, few = _in_tail(t, df)
     gone = bind1(isinf, t) | far
     inner = where(gone, 1.0, t)

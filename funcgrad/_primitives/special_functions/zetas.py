@@ -1,4 +1,4 @@
-"""Riemann's and Hurwitz's zeta functions, with derivatives in both parameters.
+"""The Riemann and Hurwitz zeta functions, differentiable with respect to both arguments.
 
 >>> zeta(2.0, 1.0), zeta_derivative(2.0, 1.0, order=1)
 (np.float64(1.6449340668482266), np.float64(-0.9375482543158437))
@@ -40,10 +40,10 @@ _BERNOULLI: Final = (
 
 
 def _zeta_derivative(s: Array, q: Array, order: int) -> Array:
-    """The derivative of some order in s of the sum of ``(n + q)**-s``.
+    """The derivative of some order, with respect to s, of the sum of ``(n + q)**-s``.
 
-    By Euler and Maclaurin's formula, each of whose terms is ``exp(-s log t)`` times a rational
-    function of s, differentiated: DLMF 25.11.7 with 25.11.8. It holds for s from 0 on.
+    It uses the derivatives of the Euler-Maclaurin formula, whose terms are ``exp(-s log t)`` times
+    a rational function of s: DLMF 25.11.7 with 25.11.8. It holds for s from 0 on.
     """
     inside = (q > 0) & (s > 1) & np.isfinite(s) & np.isfinite(q)
     value = _by_sum(np.where(inside, s, 2.0), np.where(inside, q, 1.0), order)
@@ -69,7 +69,7 @@ def _by_sum(s: Array, q: Array, order: int) -> Array:
 
 
 def _times(derivatives: list[Array], factor: Array) -> list[Array]:
-    """The derivatives in s of a function times ``s + constant``."""
+    """The s-derivatives of a function times ``s + constant``."""
     lower = [np.zeros_like(factor), *derivatives[:-1]]
     return [
         factor * derivative + k * low
@@ -78,7 +78,7 @@ def _times(derivatives: list[Array], factor: Array) -> list[Array]:
 
 
 def _leibniz(derivatives: list[Array], log: Array, order: int) -> Array:
-    """The derivative in s of a function times ``exp(s * log)``, over that exponential."""
+    """The s-derivative of a function times ``exp(s * log)``, divided by that exponential."""
     terms = [math.comb(order, k) * derivatives[k] * log ** (order - k) for k in range(order + 1)]
     return sum(terms[1:], terms[0])
 
