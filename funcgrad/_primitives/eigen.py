@@ -131,7 +131,7 @@ def _refuse(w: Array, wrong: Array, why: str) -> None:
     where = f" in the matrix {stack[0] if len(stack) == 1 else tuple(stack)}" if stack else ""
     first, second = w[(*stack, i)], w[(*stack, j)]
     raise DegenerateError(
-        f"The eigenvalues (or singular values) {first:.6g} and {second:.6g}, numbers {i} and {j}"
+        f"The eigenvalues (or singular values) {first:.6g} and {second:.6g}, at {i} and {j}"
         f"{where}, are equal up to rounding, so their vectors are an arbitrary basis of a space."
         f" {why}" + _REMEDY
     )
@@ -426,7 +426,7 @@ def hermitian_matrices(seed: int) -> Iterator[Any]:
 def _eigh_samples() -> Iterator[Sample]:
     for number, x in enumerate(hermitian_matrices(74)):
         yield Sample((x,), {"lower": number % 2 == 0})
-        if number < 2:  # whose eigenvectors have phases that are nobody's
+        if number < 2:  # whose eigenvectors have arbitrary phases
             turned = x + 0.5j * (np.tri(x.shape[-1]) - np.tri(x.shape[-1]).T)
             yield Sample((turned,), {"lower": True}, smooth=False)
     yield Sample((np.eye(2),), {"lower": True}, smooth=False)

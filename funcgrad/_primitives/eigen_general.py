@@ -51,7 +51,7 @@ def _complex(x: Spec) -> Any:
     return np.result_type(linalg_dtype("eig", x.dtype), np.complex64)
 
 
-# -------------------------------------------------------------------------- what vectors are like
+# ----------------------------------------------------------------------- properties of vectors
 
 
 def _largest(v: Array) -> Any:

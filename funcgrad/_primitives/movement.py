@@ -58,8 +58,8 @@ def movement(
     transpose : callable
         ``(cotangent, x, **params) -> cotangent of x``. It also gets masks, of dtype bool.
     batch : callable
-        ``(shape of one example, batch size, **params) -> params`` that do to the array with the
-        batch on axis 0 what ``params`` does to one example.
+        ``(shape of one example, batch size, **params) -> params`` that move each example of an
+        array with the batch on axis 0 like ``params`` moves one example.
     samples : callable
     is_view : bool
         Whether the result is a view of the array, if NumPy can make one.
