@@ -19,9 +19,9 @@ from funcgrad._programs.program import Program
 def merge_common_subexpressions(program: Program) -> Program:
     """Compute equal operations on equal operands once, and store equal constants once.
 
-    Parameters are equal when nothing tells them apart (``exact_key``: 2 is not 2.0). Calls are
-    equal if their rules and programs are. Equations of different epochs are never merged: a later
-    epoch repeats work on purpose (``Equation.epoch``). ``improve`` merges with any table of rules;
-    this pass only merges.
+    Parameters have to be identical (``exact_key``: 2 is not 2.0). Calls are equal if their rules
+    and programs are equal. Equations of different epochs are never merged: a later epoch repeats
+    work on purpose (``Equation.epoch``). ``improve`` merges with any table of rules; this pass only
+    merges.
     """
     return improve(program, {})

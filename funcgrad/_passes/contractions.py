@@ -1,8 +1,8 @@
 """Fold sums of the result into contractions.
 
 A sum over a product of arrays is a product with fewer indices, so the whole product need not be
-stored. The terms of the sum stay the same products of numbers. Adding before multiplying is left to
-``relax.py``: it changes which results an infinite factor turns into NaN.
+stored. The terms of the sum stay the same. Adding before multiplying is left to ``relax.py``: it
+changes which results an infinite factor turns into NaN.
 
 >>> import funcgrad as fg
 >>> import funcgrad.numpy as fnp
@@ -45,17 +45,17 @@ _LONG: Final = 2**7
 
 
 def fold_into_contractions(program: Program) -> Program:
-    """Fold sums into the products of arrays that they are applied to.
+    """Fold sums of products of arrays into the products.
 
-    Results are rounded as if the terms of their sums had been added in another order: a sum of n
-    terms in all is off by at most ``n * eps * sum(abs(a * b))``. NaN and infinities stay in their
-    places, since the terms are the same.
+    Results are rounded as if the terms had been added in another order: a sum of n terms in all is
+    off by at most ``n * eps * sum(abs(a * b))``. NaN and infinities stay in their places, since the
+    terms are the same.
     """
     return improve(program, CONTRACTING)
 
 
 class _Site:
-    """An equation on a workbench, with what the rules below ask of both."""
+    """An equation on a workbench, with the queries that the rules below need."""
 
     __slots__ = ("bench", "equation", "params")
 
@@ -94,7 +94,7 @@ class _Site:
 
 
 def _sum(bench: Workbench, equation: Equation) -> int | None:
-    """Fold the sum of a product that nothing else reads into the product."""
+    """Fold the sum of a product without other readers into the product."""
     variable = equation.operands[0]
     made, structure = bench.makers[variable], equation.operation.structure
     is_sum = isinstance(structure, Reduction) and structure.fold is SUM
@@ -115,7 +115,7 @@ def _sum(bench: Workbench, equation: Equation) -> int | None:
     first, second, out = letters
     sum_letters = _without(out, site.params["axis"])
     if not {*first} ^ {*second} <= {*sum_letters}:
-        return None  # what only one factor has would be added up before it is multiplied
+        return None  # an index of only one factor would be summed before the product
     return site.finished(_product(site, x, y, first, second, sum_letters))
 
 

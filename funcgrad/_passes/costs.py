@@ -53,7 +53,7 @@ class OperationCosts:
     arithmetic, transcendental : int or None
         See ``Costs``; None if unknown, as for most operations whose structure is ``Opaque``.
     bytes_read, bytes_written : int
-        The operands and results alone, without memory that the operation uses inside.
+        Only operands and results, without temporary memory of the operation.
     """
 
     name: str
@@ -76,8 +76,8 @@ class Costs:
         Sorted by arithmetic, then by bytes read and written, the greatest first.
     input_bytes, constant_bytes, output_bytes : int
     peak_bytes : int
-        The most bytes of results, outputs included, that are alive at once, if equations run in
-        their order and each result is freed after its last use.
+        The maximum of bytes of results, including outputs, that are alive at once, if equations run
+        in order and each result is freed after its last use.
     """
 
     name: str
@@ -94,7 +94,7 @@ class Costs:
 
     @property
     def unknown(self) -> int:
-        """The number of equations of unknown arithmetic, which the totals below leave out."""
+        """The number of equations of unknown arithmetic, which the totals below omit."""
         return sum([row.equations for row in self.operations if row.arithmetic is None])
 
     @property
@@ -102,13 +102,13 @@ class Costs:
         """The number of operations on single elements, whatever their dtype.
 
         An elementwise operation counts one for each element of its result, a reduction or a sort
-        one for each element that goes in, a contraction two for each product that it sums.
+        one for each input element, a contraction two for each product that it sums.
         """
         return sum([row.arithmetic or 0 for row in self.operations])
 
     @property
     def transcendental(self) -> int:
-        """How many of the operations are exponentials, logarithms, sines and the like (slow)."""
+        """The number of slow operations: exponentials, logarithms, sines and the like."""
         return sum([row.transcendental or 0 for row in self.operations])
 
     @property
@@ -145,7 +145,7 @@ class Costs:
 
 
 def costs(program: Program) -> Costs:
-    """Count what a program costs.
+    """Count the costs of a program.
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ def costs(program: Program) -> Costs:
 
 
 def bytes_of(spec: Spec) -> int:
-    """The bytes of a value's numbers.
+    """The size of a value in bytes.
 
     >>> import numpy as np
     >>> bytes_of(Spec((2, 3), np.dtype("float32")))
@@ -201,7 +201,7 @@ def equation_costs(equation: Equation, specs: Sequence[Spec]) -> OperationCosts:
     written = sum(map(bytes_of, equation.results))
     read = sum([bytes_of(specs[variable]) for variable in {*equation.operands}])
     operands = [specs[variable] for variable in equation.operands]
-    if isinstance(operation.structure, Gather):  # a few rows of what may be a large table
+    if isinstance(operation.structure, Gather):  # a few rows of a possibly large table
         read += written - bytes_of(operands[0])
     arithmetic = _arithmetic(equation, operands)
     is_slow = Trait.TRANSCENDENTAL in operation.traits or arithmetic is None
@@ -226,7 +226,7 @@ _MOVING: Final = (Movement, Elementwise)
 
 
 def _is_view(equation: Equation) -> bool:
-    """Whether an operation returns a view and computes nothing (a reshape at least if it can)."""
+    """Whether an operation returns a view and computes nothing (a reshape: if possible)."""
     structure = equation.operation.structure
     return isinstance(structure, _MOVING) and structure.is_view
 
@@ -284,9 +284,9 @@ def _rank(row: OperationCosts) -> tuple[bool, int, int, str]:
 
 
 def memory_homes(program: Program) -> list[int]:
-    """For each variable, the variable whose memory it uses: itself, or the one that it views.
+    """For each variable, the variable whose memory it uses: itself, or the base of a view.
 
-    Results that could share memory but need not, such as those of calls, count as new memory.
+    Results that may or may not share memory, such as results of calls, count as new memory.
     """
     homes = list(range(program.index.first_result))
     for equation in program.equations:
@@ -298,7 +298,7 @@ def memory_homes(program: Program) -> list[int]:
 
 
 def peak_bytes(program: Program) -> int:
-    """The most bytes of results that are alive at once; see ``Costs``."""
+    """The maximum of bytes of results that are alive at once; see ``Costs``."""
     homes = memory_homes(program)
     ends = [-1] * len(homes)
     for home, last in zip(homes, program.index.last_uses, strict=True):

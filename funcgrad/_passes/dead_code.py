@@ -1,4 +1,4 @@
-"""Dead code: drop the equations that no output and no guard depends on.
+"""Dead code: drop equations on which neither outputs nor guards depend.
 
 >>> import funcgrad as fg
 >>> staged = fg.program(lambda x: (x * 2.0, x + 1.0)[1])(3.0)
@@ -17,9 +17,9 @@ from funcgrad._programs.program import Program
 
 
 def remove_dead_code(program: Program) -> Program:
-    """Drop the equations and the constants that nothing reads.
+    """Drop unread equations and constants.
 
-    Inputs stay, since callers pass them; so do guards and the equations that they depend on.
+    Inputs stay, since callers pass them. Guards and the equations on which they depend stay, too.
     """
     live, read = needed(program, {*program.outputs, *program.index.guarded}, ())
     constants = range(len(program.inputs), program.index.first_result)

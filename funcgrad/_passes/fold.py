@@ -29,12 +29,12 @@ _SMALL: Final = 1024
 
 
 def fold_constants(program: Program) -> Program:
-    """Evaluate equations that depend only on constants, and drop those that change nothing.
+    """Evaluate equations that depend only on constants, and drop equations without effect.
 
-    An equation is evaluated if its result is small, or no larger than its operands. If NumPy would
-    warn, it is not, so that the warning still comes at every call.
+    An equation is evaluated if its result is small, or not larger than its operands. If NumPy would
+    warn, it is kept, so that the warning still appears at every call.
 
-    Equations that move no element, such as a reshape to the same shape, are dropped, and so are
+    Equations that do not move elements, such as a reshape to the same shape, are dropped, as are
     casts to the same dtype.
     """
     return improve(program, FOLDING)

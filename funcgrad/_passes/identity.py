@@ -1,7 +1,7 @@
 """Replace products with an identity matrix by copies of the other factor.
 
 ``jacfwd`` pushes forward an identity matrix of directions. If the function begins with a linear
-map, as ``x @ w``, that matrix is multiplied by ``w``.
+map, such as ``x @ w``, this matrix is multiplied by ``w``.
 
 >>> import funcgrad as fg
 >>> import funcgrad.numpy as fnp
@@ -40,7 +40,7 @@ that transposes the array, which takes three times as long."""
 
 
 def copy_products_with_identities(program: Program) -> Program:
-    """Replace products with a constant identity matrix by copies, where these take less time.
+    """Replace products with a constant identity matrix by copies if that is faster.
 
     No bit changes: the copy turns -0.0 into 0.0, as sums of products do. If an element is not
     finite, the product itself is computed, since infinities times 0 are NaN.
@@ -82,7 +82,7 @@ def _product(bench: Workbench, equation: Equation) -> int | None:
 
 
 def _replaced(matrix: str, letters: str, out: str) -> int:
-    """The axis, counted from the end, that a matrix multiplies; 0 if there is no single one."""
+    """The axis, counted from the end, that a matrix multiplies; 0 unless it is unique."""
     for before, after in ((matrix[0], matrix[1]), (matrix[1], matrix[0])):
         if before in letters and letters.replace(before, after) == out:
             return letters.index(before) - len(letters)

@@ -1,4 +1,4 @@
-"""Apply all passes until nothing changes any more.
+"""Apply all passes until nothing changes.
 
 >>> import funcgrad as fg
 >>> print(optimize(fg.program(fg.grad(lambda x: x * x))(2.0)).to_text(sources=False))
@@ -31,7 +31,7 @@ _RELAXED: Final[Rules] = joined(_EXACT, RELAXED, CONTRACTING)
 
 
 def simplified(program: Program) -> Program:
-    """Apply the rules that keep every bit, which do not reorder sums."""
+    """Apply the rules that keep every bit and do not reorder sums."""
     return improve(program, _EXACT)
 
 
@@ -52,16 +52,15 @@ def optimize(
     -------
     Program
         A program with the same inputs, outputs and guards. The terms of sums, and so of matrix
-        products, may be added in another order where that saves work on large arrays. Unless
-        relaxed, all other results stay equal to the last bit.
+        products, may be added in another order if that saves work on large arrays. Unless relaxed,
+        all other results stay equal to the last bit.
 
     Notes
     -----
-    First, loops and branches lose the results that nothing reads. Then the rules of all passes are
-    tried on each equation in turn; this also merges equal equations and drops those that nothing
-    reads. It is repeated until nothing changes, mostly once or twice, and at most a few times. Then
-    products with identity matrices become copies, and last the equations are put in an order that
-    needs less memory.
+    First, loops and branches lose unread results. Then the rules of all passes are tried on each
+    equation in turn; this also merges equal equations and drops unread ones. It is repeated until
+    nothing changes, mostly once or twice. Then products with identity matrices become copies, and
+    finally the equations are put in an order that needs less memory.
     """
     program = leave_out_unread(program)
     program = improve(program, joined(_RELAXED if relaxed else _ALL, more))

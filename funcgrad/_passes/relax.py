@@ -17,8 +17,8 @@ No pass uses ``x * 0 = 0``, ``x - x = 0``, ``x / x = 1`` or ``x + 0.0 = x``. NaN
 in their places, except where intermediate results decide: these may begin or cease to overflow, and
 while ``inf * 2 - inf * 1`` is NaN, ``inf * (2 - 1)`` is infinite. If summands cancel, the sign of
 zero may change: ``f * 1 - f * 1`` is 0.0, and ``f * (1 - 1)`` is -0.0 for a negative f. So a guard
-on the value of a number may fail for the very arguments that the program was staged with; ``jit``
-then stages the function again.
+on a value may fail for the very arguments with which the program was staged; ``jit`` then stages
+the function again.
 
 >>> import funcgrad as fg
 >>> x = fg.tensor([1.0, 2.0])
@@ -49,7 +49,7 @@ from funcgrad._programs.moved_elements import letters_of
 from funcgrad._programs.program import Program
 
 _SAVING: Final = 4
-"""How many multiplications each number that is summed beforehand has to save."""
+"""The number of multiplications that each element summed beforehand has to save."""
 
 
 def relax(program: Program) -> Program:
@@ -72,7 +72,7 @@ def relax(program: Program) -> Program:
 def group_small_factors(program: Program) -> Program:
     """Rewrite ``(f * a) * b`` as ``f * (a * b)`` if ``a * b`` is smaller; quotients likewise.
 
-    The roundings are as many as before, in another order: results differ by at most 3 ulp.
+    The number of roundings is the same, in another order: results differ by at most 3 ulp.
     """
     return improve(program, _GROUPS)
 
@@ -133,10 +133,11 @@ def _regrouped(
 
 
 def share_factors(program: Program) -> Program:
-    """Rewrite ``f * a + f * b`` as ``f * (a + b)``, if nothing else reads the products.
+    """Rewrite ``f * a + f * b`` as ``f * (a + b)`` if the products have no other readers.
 
-    Differences likewise. Results differ by at most 3 ulp of ``|f a| + |f b|``. If the terms nearly
-    cancel, that may be many ulp of the result, but then its last digits were wrong before, too.
+    The same holds for differences. Results differ by at most 3 ulp of ``|f a| + |f b|``. If the
+    terms nearly cancel, that may be many ulp of the result, but then its last digits were wrong
+    before, too.
     """
     return improve(program, _FACTORS)
 

@@ -1,7 +1,7 @@
 """Scheduling: reorder equations to reduce the peak of memory.
 
 If many large values are computed first and then summed, all of them are in memory at once. If each
-is computed when it is needed, only two are.
+is computed when it is needed, only two are in memory.
 
 >>> import funcgrad as fg
 >>> def f(x):
@@ -48,14 +48,14 @@ def schedule(program: Program) -> Program:
         order, peak = memory_order(program)
         if peak > _GAIN * least:
             break
-        program, least = reordered(program, order), peak  # and again, while that helps
+        program, least = reordered(program, order), peak  # repeat while that helps
     return program
 
 
 def reordered(program: Program, order: Sequence[int]) -> Program:
     """Put a program's equations in the order of these positions.
 
-    An equation has to come after those whose results it reads.
+    An equation has to come after the equations whose results it reads.
     """
     results = program.index.results
     new = count(program.index.first_result)
@@ -97,7 +97,7 @@ def memory_order(program: Program) -> tuple[list[int], int]:
     order: list[int] = []
     while ready:
         position = heappop(ready)[2]
-        if waiting[position] < 0:  # it has run: it was pushed twice, since its growth changed
+        if waiting[position] < 0:  # it has run: it was pushed twice because its growth changed
             continue
         waiting[position] = -1
         order.append(position)
@@ -116,10 +116,10 @@ def _dependencies(program: Program) -> list[list[int]]:
     guarded, makers, results = program.index.guarded, program.index.makers, program.index.results
     dependencies: list[list[int]] = []
     barrier = call = -1
-    earlier: list[tuple[int, int]] = []  # epochs and positions; both rise
+    earlier: list[tuple[int, int]] = []  # epochs and positions; both increase
     for position, equation in enumerate(program.equations):
         before = [makers[variable] for variable in equation.operands]
-        # An equation behind a guard may fail, or take long, if the guard fails.
+        # An equation after a guard may fail, or take long, if the guard fails.
         before.append(barrier)
         if equation.operation.is_foreign:  # a user's code, which may print
             before.append(call)
@@ -139,7 +139,7 @@ def _dependencies(program: Program) -> list[list[int]]:
 def _ranks(before: Sequence[Sequence[int]], after: Sequence[Sequence[int]]) -> list[int]:
     """The place of each equation in depth-first order: right after the equations that it needs.
 
-    The walk starts from the equations whose results no other reads; it is not recursive.
+    The walk starts from the equations without readers; it is not recursive.
     """
     ranks = [-1] * len(before)
     ranked = 0
@@ -193,13 +193,13 @@ class _Memory:
             self._made.append(made)
         self.growth = list(self._made)
         for variable in [*range(first_result), *program.outputs]:
-            self._left[homes[variable]] += 2  # so that it never reaches 1: the value is not freed
+            self._left[homes[variable]] += 2  # keeps it above 1: the value is never freed
         for home, left in enumerate(self._left):
-            if left == 1:  # nothing reads it
+            if left == 1:  # it has no readers
                 self.growth[self._places[home]] -= self._sizes[home]
 
     def note_run(self, position: int) -> list[int]:
-        """Note that an equation has run; return the equations whose growth is less from now on."""
+        """Record that an equation has run; return the equations whose growth has decreased."""
         self.peak = max(self.peak, self._alive + self._made[position])
         self._alive += self.growth[position]
         better = []

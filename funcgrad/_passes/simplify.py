@@ -1,9 +1,9 @@
 """Exact algebra: rewrites that keep every bit, also of -0.0, infinities and NaN.
 
-So there is no ``x + 0.0 = x``, which fails for -0.0, and no ``x * 0.0 = 0.0``, which fails for
-infinities and NaN. Complex products with 1 are left alone: NumPy multiplies by ``1 + 0j``, which
-turns an infinity into NaN. ``x + -y`` equals ``x - y`` by definition, including the sign of zero,
-and a product may be negated before or after.
+So the rules exclude ``x + 0.0 = x``, which fails for -0.0, and ``x * 0.0 = 0.0``, which fails for
+infinities and NaN. Complex products with 1 are kept: NumPy multiplies by ``1 + 0j``, which turns an
+infinity into NaN. ``x + -y`` equals ``x - y`` by definition, including the sign of zero, and a
+product may be negated before or after.
 
 >>> import funcgrad as fg
 >>> staged = fg.program(lambda x, y: x * 1.0 + -(y * 3.0))(fg.tensor([3.0]), fg.tensor([2.0]))
@@ -35,7 +35,7 @@ _SMALL: Final = 1024
 
 
 def simplify(program: Program) -> Program:
-    """Replace results by equal variables that exist already, or that take fewer operations.
+    """Replace results by equal existing variables, or by equal ones that take fewer operations.
 
     Shape, dtype and weakness have to be equal as well, so that promotion does not change.
     """

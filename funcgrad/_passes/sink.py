@@ -1,7 +1,7 @@
 """Move broadcasts and reshapes towards the results, so that operations work on smaller arrays.
 
-Only operations that round correctly (to the nearest number) are done before a broadcast: others,
-such as ``exp``, may round differently if an array has another layout in memory.
+Only correctly rounded operations are done before a broadcast: others, such as ``exp``, may round
+differently if an array has another layout in memory.
 
 >>> import funcgrad as fg
 >>> import funcgrad.numpy as fnp
@@ -36,7 +36,7 @@ from funcgrad._programs.program import Program
 
 
 def sink_broadcasts(program: Program) -> Program:
-    """Do elementwise operations on real numbers first, and broadcast or reshape the result.
+    """Do real elementwise operations first, and broadcast or reshape the result.
 
     The operands of an operation are all broadcast, or all reshaped from one shape, or one is
     reshaped along axes that no other operand has. Then the result is broadcast or reshaped instead.
@@ -47,7 +47,7 @@ def sink_broadcasts(program: Program) -> Program:
 def _sunk(bench: Workbench, equation: Equation) -> int | None:
     """Rewrite an operation whose operands are all broadcast, or all reshaped from one shape."""
     specs, operands, result = bench.specs, equation.operands, equation.results[0]
-    inner: dict[int, int] = {}  # the arrays that the operands are broadcast or reshaped from
+    inner: dict[int, int] = {}  # the arrays before the broadcast or reshape
     for variable in operands:
         if specs[variable].shape:
             source = _moved_from(bench, variable)
@@ -82,7 +82,7 @@ def _sunk(bench: Workbench, equation: Equation) -> int | None:
 
 
 def _moved_from(bench: Workbench, variable: int) -> int | None:
-    """The operand of the movement that makes a variable; None if none with one operand does."""
+    """The operand of the movement with one operand that makes a variable, or None."""
     maker = bench.makers[variable]
     if maker is None or len(maker.operands) != 1:
         return None
@@ -164,4 +164,4 @@ def _common(first: Shape, second: Shape) -> int:
 
 SINKING: Final[Rules] = MappingProxyType({Trait.ROUNDED_ONCE: (_sunk, _expanded)})
 """Rules for operations whose results do not depend on the layout of arrays in memory. ``fmax`` and
-``fmin`` do: of two zeros of different sign they choose one by the place in the array."""
+``fmin`` do: the place in the array decides between zeros of different sign."""

@@ -1,4 +1,4 @@
-"""Drop results of loops and branches that nothing reads.
+"""Drop unread results of loops and branches.
 
 >>> import funcgrad as fg
 >>> def last(xs):
@@ -24,9 +24,9 @@ from funcgrad._programs.program import Program
 
 
 def leave_out_unread(program: Program) -> Program:
-    """Drop the results of loops and branches that nothing reads.
+    """Drop the unread results of loops and branches.
 
-    The equations in the bodies that only these results need are dropped too, and so are operands.
+    Equations in the bodies, and operands, that only these results need are dropped, too.
     """
     read = {*program.outputs, *program.index.guarded}
     leaner: dict[int, tuple[Equation, list[int]]] = {}
@@ -51,7 +51,7 @@ def leave_out_unread(program: Program) -> Program:
         lean, read_results = leaner[position]
         moved = dict(zip(before, equation.operands, strict=True))
         variables = draft.append(lean.on(tuple([moved[variable] for variable in lean.operands])))
-        # Nothing reads the dropped results, so any variable can stand for them.
+        # Dropped results are never read, so any variable can replace them.
         places = dict(zip(read_results, variables, strict=True))
         return [places.get(k, variables[0]) for k in range(len(equation.results))]
 
@@ -59,7 +59,7 @@ def leave_out_unread(program: Program) -> Program:
 
 
 def _leaner(equation: Equation, read: list[bool]) -> tuple[Equation, list[int]] | None:
-    """An equation with only the results that are read, and the places of these among the old."""
+    """An equation with only the results that are read, and their old positions."""
     structure = equation.operation.structure
     if not isinstance(structure, Control) or structure.leaner is None:
         return None

@@ -1,9 +1,9 @@
 """Rewriting: visit the equations of a program in order, and replace them by rules.
 
 A *rule* gets one equation, whose operands have been rewritten already, and returns a variable that
-equals the result: one that exists, or that of a new equation which the rule puts on the bench.
-Rules are tried on new equations, too. Equal equations are merged, and equations that nothing reads
-any more are dropped at the end.
+equals the result: an existing one, or the result of a new equation that the rule puts on the bench.
+Rules are tried on new equations, too. Equal equations are merged, and unread equations are dropped
+at the end.
 
 >>> import funcgrad as fg
 >>> from funcgrad._primitives.elementwise import multiply, square
@@ -60,7 +60,8 @@ class Workbench:
         The first result, in the original program, of the equation that is visited; -1 while rules
         are tried on an equation that a rule has added.
     undecided : bool
-        Set by a rule that may succeed in a later round, as once an operand has a single reader.
+        Set by a rule that may succeed in a later round, for example once an operand has a single
+        reader.
     """
 
     __slots__ = (
@@ -115,14 +116,14 @@ class Workbench:
         return maker if maker is not None and maker.operation is operation else None
 
     def rearranged(self, variable: int) -> Piece | None:
-        """The strides by which a variable's elements lie in another's, or None; see below."""
+        """The strides of a variable's elements in another variable, or None; see below."""
         maker = self.makers[variable]
         return None if maker is None else self.rearrangement(maker)
 
     def rearrangement(self, equation: Equation) -> Piece | None:
         """The strides by which an equation takes elements from its operand; see ``rearranged``.
 
-        None if it does something else. Cached for one operation with equal shapes and parameters.
+        None for other equations. Cached for one operation with equal shapes and parameters.
         """
         if len(equation.operands) != 1 or not isinstance(equation.operation.structure, Movement):
             return None
@@ -133,7 +134,7 @@ class Workbench:
         return self._pieces[key]
 
     def is_read_once(self, variable: int) -> bool:
-        """Whether nothing but the equation that is visited reads a variable."""
+        """Whether only the visited equation reads a variable."""
         uses = self.uses[variable]
         once = not uses or (uses == 1 and variable in self._operands)
         self.undecided = self.undecided or not once
@@ -169,7 +170,7 @@ class Workbench:
         Parameters
         ----------
         like : Equation
-            The equation that it replaces, from which it gets the user's line and the epoch.
+            The replaced equation, from which it takes the user's line and the epoch.
         operation, operands, params
         result : Spec, optional
             The spec of the result, if it is known.
@@ -286,7 +287,7 @@ class Workbench:
                 waiting += maker.operands
 
     def finish(self) -> Program:
-        """The rewritten program, without equations that nothing reads."""
+        """The rewritten program, without unread equations."""
         program, uses = self.program, self.uses
         if not self._changed and all(uses[variable] for variable in self.constants):
             return program
@@ -330,7 +331,7 @@ Rules: TypeAlias = Mapping[Any, tuple[Rule, ...]]
 
 
 def improve(program: Program, rules: Rules, first: Rules | None = None) -> Program:
-    """Apply rules to a program until nothing changes, which mostly takes one or two rounds.
+    """Apply rules to a program until nothing changes, mostly in one or two rounds.
 
     Under ``ANY`` are the rules for every primitive. If ``rules`` have been applied to the program
     before, ``first`` has the rules to try on equations with unchanged operands: then ``rules`` are
@@ -367,7 +368,7 @@ class _Book:
         self.known: dict[Primitive, tuple[tuple[Rule, ...], bool]] = {}
 
     def look_up(self, operation: Primitive) -> tuple[tuple[Rule, ...], bool]:
-        """List the rules for every operation, then those for this one, its structure and traits."""
+        """List the rules for every operation, for this one, its structure and its traits."""
         traits = [trait for trait in self._traits if trait in operation.traits]
         keys = ANY, operation, type(operation.structure), *traits
         rules = dict.fromkeys([rule for key in keys for rule in self._rules.get(key, ())])
@@ -376,12 +377,12 @@ class _Book:
 
 
 def _is_read(uses: Sequence[int], first: int, count: int) -> bool:
-    """Whether anything reads one of the ``count`` variables from ``first`` on."""
+    """Whether one of the ``count`` variables from ``first`` on is read."""
     return uses[first] > 0 if count == 1 else any(uses[first : first + count])
 
 
 def _uses(program: Program, total: int) -> list[int]:
-    """For each variable, the number of its readers, without those that nothing needs."""
+    """For each variable, the number of its readers, without dead equations."""
     uses = [0] * total
     for variable in program.outputs:
         uses[variable] += 1

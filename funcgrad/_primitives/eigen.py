@@ -131,8 +131,8 @@ def _refuse(w: Array, wrong: Array, why: str) -> None:
     where = f" in the matrix {stack[0] if len(stack) == 1 else tuple(stack)}" if stack else ""
     first, second = w[(*stack, i)], w[(*stack, j)]
     raise DegenerateError(
-        f"The eigenvalues (or singular values) {first:.6g} and {second:.6g}, at {i} and {j}"
-        f"{where}, are equal up to rounding, so their vectors are an arbitrary basis of a space."
+        f"The eigenvalues (or singular values) {first:.6g} and {second:.6g}, positions {i}"
+        f" and {j}{where}, are equal up to rounding, so their vectors are an arbitrary basis of a space."
         f" {why}" + _REMEDY
     )
 

@@ -154,8 +154,8 @@ def _evaluated(name: str, formula: Callable[..., Any] | None) -> Callable[..., A
     """A formula on raw values."""
     if formula is None:
         raise TypeError(
-            f"elementwise: {name} says neither how it is evaluated nor by what formula. Pass a"
-            " ufunc of NumPy, or formula=lambda m, x: ... in intrinsics."
+            f"elementwise: {name} has neither a function nor a formula. Pass a ufunc of NumPy,"
+            " or formula=lambda m, x: ... in intrinsics."
         )
     evaluate: Any = partial(formula, intrinsics)
     evaluate.__module__ = formula.__module__  # where programs that are saved look for the primitive

@@ -59,8 +59,7 @@ def _where_samples() -> Iterator[Sample]:
 
 
 def _true(condition: Value) -> Value:
-    """A mask of nonzero elements. Other masks than booleans would be wrong: 1 and -1 add up to
-    0."""
+    """A mask of nonzero elements. Masks have to be booleans: 1 and -1 would add up to 0."""
     return condition if dtype_of(condition).kind == "b" else bind2(not_equal, condition, 0)
 
 

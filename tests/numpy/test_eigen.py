@@ -88,11 +88,11 @@ DEPENDS: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("what", DEPENDS)
 def test_what_depends_on_the_choice_is_refused(what: str) -> None:
     f = DEPENDS[what]
-    message = r"eigenvalues .* 2 and 2, numbers 1 and 2, are equal up to rounding"
+    message = r"eigenvalues .* 2 and 2, positions 1 and 2, are equal up to rounding"
     for path in (fg.grad(f), fg.jit(fg.grad(f)), lambda x: fg.jvp(f, (x,), (WEIGHTS,))):
         with pytest.raises(DegenerateError, match=message):
             path(EQUAL)
-    with pytest.raises(DegenerateError, match="numbers 1 and 2 in the matrix 1, are equal"):
+    with pytest.raises(DegenerateError, match="positions 1 and 2 in the matrix 1, are equal"):
         fg.vmap(fg.grad(f))(np.stack([DISTINCT, EQUAL]))
     fg.testing.check_grads(lambda x: f((x + x.T) / 2), (DISTINCT,), order=2)
 

@@ -113,7 +113,7 @@ REFUSED: dict[str, tuple[Callable[[Any], Any], Any, str]] = {
     "one of equal ones": (
         lambda x: fnp.linalg.svd(x, full_matrices=False)[0][0, 0],
         of_values([2.0, 2.0, 1.0]),
-        "singular values. 2 and 2, numbers 0 and 1, are equal up to rounding",
+        "singular values. 2 and 2, positions 0 and 1, are equal up to rounding",
     ),
     "vectors of zeros": (
         lambda x: fnp.sum(WEIGHTS * fnp.linalg.svd(x, full_matrices=False)[0]),
