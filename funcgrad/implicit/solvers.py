@@ -183,8 +183,7 @@ def least_squares(
     failed: str = "raise",
     tol: float = 1e-3,
 ) -> Callable[..., Any]:
-    """Turn the solution of a least-squares problem into a differentiable function of its
-    parameters.
+    """Turn a least-squares solution into a differentiable function of its parameters.
 
     ``least_squares(f, solver)(init, p)`` is the x at which sum(f(x, p)**2) is least: for example,
     how do fitted coefficients depend on the data?

@@ -33,8 +33,7 @@ def conv(
     dilation: Sizes = 1,
     groups: int = 1,
 ) -> Tensor:
-    """Convolution over one or several axes, as neural networks define it (the kernel is not
-    flipped).
+    """Convolution over one or several axes (the kernel is not flipped).
 
     ``y[n, o, p] = bias[o] + sum over c, w of x[n, c, stride * p + dilation * w] kernel[o, c, w]``
 

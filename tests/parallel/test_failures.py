@@ -237,7 +237,7 @@ def test_results_that_cannot_be_combined(threads):
         total([np.ones(2), np.ones(2, np.float32)])
     with pytest.raises(TreeError, match=r"combine's result"):
         parallel.reduce(lambda x: x * 2, lambda a, b: (a, b), threads)([np.ones(2), np.ones(2)])
-    with pytest.raises(ArgumentError, match=r"combine looks at a number"):
+    with pytest.raises(ArgumentError, match=r"combine branches on a value"):
         parallel.reduce(lambda x: x * 2, lambda a, b: a if a > b else b, threads)([1.0, 2.0])
 
 

@@ -64,8 +64,7 @@ class Regressor(RegressorMixin, Estimator):  # type: ignore[misc] # score differ
 
 
 class Classifier(ClassifierMixin, Estimator):  # type: ignore[misc] # score differs: accuracy
-    """Classification with any model and loss, trained by gradient descent; the score is the
-    accuracy.
+    """Classification with any model and loss, trained by gradient descent; scored by accuracy.
 
     Parameters and attributes: see ``Estimator``; besides, ``classes_`` has the sorted labels. The
     loss gets y as class indices, from 0. ``init`` gets the number of classes as ``n_outputs``, and

@@ -42,8 +42,7 @@ _ASYMMETRY: Final = 0.5
 
 
 def taylor(f: Callable[..., Any], args: Sequence[Any], *, order: int = 2, seed: int = 0) -> None:
-    """Check derivatives by the rate of the Taylor remainder: h² with the gradient, h³ with the
-    Hessian.
+    """Check derivatives by the rate of the Taylor remainder: h², with the Hessian h³.
 
     It needs neither a step nor a tolerance, so functions and points may have any scale. Prefer it
     to ``grad_is_numerical`` at smooth points.

@@ -307,8 +307,8 @@ def main() -> None:
         "`python -m tests.tools.benchmarks.comparison`"
         f" ran it in each library on {date.today():%d %B %Y}, with {versions},",
         f"Python {sys.version.split()[0]}, on one processor. Times are the least of five.",
-        "PyTorch's first gradient is that of `torch.func.grad`, without `torch.compile`. The last",
-        "four rows are what the manuals say.",
+        "PyTorch's first gradient is by `torch.func.grad`, without `torch.compile`. The last four",
+        "rows come from the manuals.",
         "",
         "| | " + " | ".join(libraries) + " |",
         "|---|" + "---|" * len(libraries),
@@ -324,9 +324,9 @@ def main() -> None:
 
 
 AFTER: Final = """\
-What the others have and funcgrad has not: a GPU, distribution of one program over many devices, and
-the models and tools that have been published for them. See [coming from JAX](coming_from/jax.md)
-and [coming from PyTorch](coming_from/pytorch.md).
+Features of the others that funcgrad lacks: GPUs, distribution of one program over many devices, and
+published models and tools. See [coming from JAX](coming_from/jax.md) and
+[coming from PyTorch](coming_from/pytorch.md).
 """
 
 if __name__ == "__main__":

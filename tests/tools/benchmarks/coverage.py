@@ -153,7 +153,7 @@ def _has_derivative(function: Any, rules: Any) -> bool:
 def page() -> str:
     """The page, as Markdown."""
     lines = [
-        "# Coverage: what of NumPy and SciPy is there",
+        "# Coverage of NumPy and SciPy",
         "",
         "Written by `python -m tests.tools.benchmarks.coverage`.",
         "For each module of NumPy and SciPy: how",
@@ -193,7 +193,8 @@ def differences() -> str:
         "",
         "## Where versions differ",
         "",
-        "What is here does not depend on what is installed. Functions of some versions:",
+        "The functions of funcgrad do not depend on the installed versions. Functions that some",
+        "versions lack:",
         "",
         "| functions | versions | here |",
         "|---|---|---|",
