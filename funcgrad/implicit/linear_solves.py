@@ -113,8 +113,8 @@ def custom_linear_solve(
 
     See Also
     --------
-    custom_root : solves nonlinear equations. funcgrad.scipy.sparse.linalg : solvers built on this
-    function.
+    custom_root : solves nonlinear equations.
+    funcgrad.scipy.sparse.linalg : solvers built on this function.
 
     Notes
     -----

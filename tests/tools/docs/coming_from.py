@@ -139,7 +139,7 @@ def section(library: str) -> str:
     parts.append(
         "### Names in the rows\n\n"
         f"The rows were compared with {compared}. Snippets of {content['title']} use\n\n"
-        f"```python\n{content['their_names'].strip()}\n```\n\nand those of funcgrad\n\n"
+        f"```python\n{content['their_names'].strip()}\n```\n\nand snippets of funcgrad\n\n"
         f"```python\n{content['our_names'].strip()}\n```\n"
     )
     return "\n" + "\n".join(parts) + "\n"
