@@ -3,13 +3,14 @@
 
 A classifier of tumours has a penalty for each of its weights. How strong should it be?
 
-The data are those of 569 breast tumours that come with scikit-learn: thirty measurements each, and
+The data describe 569 breast tumours and come with scikit-learn: thirty measurements each, and
 whether the tumour is malignant (Street, Wolberg and Mangasarian, 1993). A logistic regression with
 a penalty for each weight is trained on one part of them, and the logarithms of the penalties are
-chosen for the least loss on another part. That loss depends on the penalties through the trained
-weights alone: by the implicit function theorem, whatever the training did to find them.
+chosen for the least loss on another part. That loss depends on the penalties only through the
+trained weights. The implicit function theorem differentiates these weights, whatever the training
+did to find them.
 
-Run it with ``python examples/bilevel.py``. It prints what was found, and draws the losses and the
+Run it with ``python examples/bilevel.py``. It prints the result, and draws the losses and the
 penalties to ``bilevel.png``.
 """
 
@@ -37,12 +38,12 @@ class Part:
 
 
 def loss(weights: fg.Tensor, part: Part) -> fg.Tensor:
-    """How surprising the outcomes are for a logistic regression, on average."""
+    """The mean logistic loss."""
     return fnp.mean(fnp.logaddexp(0.0, -part.y * (part.x @ weights)))
 
 
 def penalized(weights: fg.Tensor, penalties: fg.Tensor, part: Part) -> fg.Tensor:
-    """What the training minimizes: all weights but the last, the constant, have a penalty."""
+    """The objective of the training: all weights except the last, the constant, have a penalty."""
     return loss(weights, part) + fnp.sum(fnp.exp(penalties) * weights[:-1] ** 2)
 
 
@@ -57,7 +58,7 @@ train = fg.implicit.minimize(penalized, by_scipy)
 
 
 class Fit(NamedTuple):
-    """What was found.
+    """The result of the fit.
 
     Attributes
     ----------
@@ -72,7 +73,7 @@ class Fit(NamedTuple):
 
 
 def learn(training: Part, choosing: Part, first: float, steps: int) -> Fit:
-    """Penalties for the least loss on other data than those of the training."""
+    """Find the penalties with the least loss on other data than the training data."""
     count = training.x.shape[1]
     zeros = fnp.zeros(count)
 
@@ -124,7 +125,7 @@ class Result(NamedTuple):
 
     @property
     def accuracy(self) -> float:
-        """How many of the tumours not seen before are told right."""
+        """The fraction of unseen tumours that are classified correctly."""
         test = self.data.testing
         return float(fnp.mean(fnp.sign(test.x @ self.weights) == test.y))
 

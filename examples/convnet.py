@@ -6,8 +6,8 @@ a fifth of them is held out for the test. Each step is one compiled function, wh
 network and the state of the optimizer as values and returns the next ones. The images are moved by
 a pixel now and then, so that the network learns shapes rather than places.
 
-Run it with ``python examples/convnet.py``. It prints the test accuracy, and writes what the first
-layer looks for, and the digits that were misread, to ``convnet.png``.
+Run it with ``python examples/convnet.py``. It prints the test accuracy, and draws the kernels of
+the first layer and the misread digits to ``convnet.png``.
 """
 
 import argparse
@@ -63,7 +63,7 @@ def loss(network: nn.Sequential, images: fg.Tensor, labels: fg.Tensor) -> fg.Ten
 
 
 class Data(NamedTuple):
-    """Images of shape (1, 8, 8), with numbers from 0 to 1, and the digits that they show."""
+    """Images of shape (1, 8, 8), with values from 0 to 1, and the digits that they show."""
 
     images: fg.Tensor
     labels: fg.Tensor
@@ -92,7 +92,7 @@ def moved(key: fg.Tensor, images: fg.Tensor) -> fg.Tensor:
 
 
 class Result(NamedTuple):
-    """What training led to."""
+    """The result of training."""
 
     network: nn.Sequential
     losses: tuple[float, ...]
@@ -105,7 +105,7 @@ class Result(NamedTuple):
 
 
 def train(seed: int, epochs: int) -> Result:
-    """Minimize the loss on the training data; the test data are looked at once, at the end."""
+    """Minimize the loss on the training data; the test data are used once, at the end."""
     train_data, test_data = load(seed)
     network_key, data_key = random.split(random.key(seed))
     network = nn.build(NETWORK, network_key, train_data.images)

@@ -40,7 +40,7 @@ LEARNING_RATE = 3e-3
 
 
 class Data(NamedTuple):
-    """Images as rows of 64 numbers from 0 to 1, and the digits that they show."""
+    """Images as rows of 64 values from 0 to 1, and the digits that they show."""
 
     images: fg.Tensor
     labels: fg.Tensor
@@ -57,13 +57,13 @@ def load(seed: int) -> tuple[Data, Data]:
 
 
 def loss(network: nn.MLP, images: fg.Tensor, labels: fg.Tensor, key: fg.Tensor) -> fg.Tensor:
-    """The cross-entropy on images without some of their pixels, so that no single one decides."""
+    """The cross-entropy on images with dropped pixels, so that no single pixel decides."""
     thinned = nn.dropout(images, DROPPED, key)
     return nn.cross_entropy(network(thinned), labels).mean()
 
 
 class Result(NamedTuple):
-    """What training led to."""
+    """The result of training."""
 
     network: nn.MLP
     losses: tuple[float, ...]
@@ -76,7 +76,7 @@ class Result(NamedTuple):
 
 
 def train(seed: int, epochs: int) -> Result:
-    """Minimize the loss on the training data; the test data are looked at once, at the end."""
+    """Minimize the loss on the training data; the test data are used once, at the end."""
     train_data, test_data = load(seed)
     network_key, data_key = random.split(random.key(seed))
     network = nn.MLP.init(network_key, WIDTHS, initializer=nn.he_normal)

@@ -3,12 +3,12 @@
 
 The story of the library on one page.
 
-A primitive says how it is evaluated and what its partial derivative is, as a formula over the
-output y and the input x. Here it is the softplus function, log(1 + exp(x)), whose derivative is
-the logistic function: 1 - exp(-y) when written with the output.
+A primitive declares its evaluation and its partial derivative, as a formula of the output y and the
+input x. Here it is the softplus function, log(1 + exp(x)), whose derivative is the logistic
+function: 1 - exp(-y) when written with the output.
 
-Nothing else is said anywhere: no backward function, no batching rule, no registration. Gradients,
-tangents, second derivatives and batches follow, because the formula is itself made of operations
+Nothing else is needed: no backward function, no batching rule, no registration. Gradients,
+tangents, second derivatives and batches follow, because the formula itself consists of operations
 that transformations see.
 
 Run it with ``python examples/from_scratch.py``.

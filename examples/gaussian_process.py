@@ -3,13 +3,13 @@
 
 SciPy looks for the hyper-parameters, along gradients of funcgrad.
 
-The data are those of 442 diabetes patients that come with scikit-learn: ten measurements, and how
-far the disease has progressed a year later (Efron et al., "Least angle regression", Annals of
-Statistics 32, 2004). The kernel has a length for each measurement: one that is long says that the
-measurement does not matter. The hyper-parameters are those of the greatest marginal likelihood
-(Rasmussen and Williams, "Gaussian processes for machine learning", 2006, equation 2.30).
+The data describe 442 diabetes patients and come with scikit-learn: ten measurements, and the
+progress of the disease after a year (Efron et al., "Least angle regression", Annals of Statistics
+32, 2004). The kernel has a length for each measurement: a long length means that the measurement
+does not matter. The hyper-parameters maximize the marginal likelihood (Rasmussen and Williams,
+"Gaussian processes for machine learning", 2006, equation 2.30).
 
-Run it with ``python examples/gaussian_process.py``. It prints what was found, and draws predictions
+Run it with ``python examples/gaussian_process.py``. It prints the result, and draws predictions
 with their uncertainty and the lengths to ``gaussian-process.png``.
 """
 
@@ -57,7 +57,7 @@ def surprise(kernel: Kernel, x: fg.Tensor, y: fg.Tensor) -> fg.Tensor:
 
 
 class Fit(NamedTuple):
-    """What was found.
+    """The result of the fit.
 
     Attributes
     ----------
@@ -122,7 +122,7 @@ def load(seed: int) -> Data:
 
 
 class Result(NamedTuple):
-    """The fit, and what it says of patients that it has not seen."""
+    """The fit, and its predictions for unseen patients."""
 
     found: Fit
     data: Data
@@ -137,7 +137,7 @@ class Result(NamedTuple):
 
     @property
     def covered(self) -> float:
-        """How many of the outcomes lie within two standard deviations."""
+        """The fraction of the outcomes within two standard deviations."""
         return float(fnp.mean(fnp.abs(self.data.new_y - self.means) < 2 * self.deviations))
 
 

@@ -3,7 +3,7 @@
 
 A rod of steel has a flaw inside, where it conducts heat badly. One end is heated by a known flux q,
 the other is kept at the temperature of the surroundings, and a few thermometers along the rod are
-read for an hour. What is the conductivity k(x)? The temperature u above that of the surroundings
+read for an hour. What is the conductivity k(x)? The temperature u, relative to the surroundings,
 obeys ρ c ∂u/∂t = ∂(k ∂u/∂x)/∂x, with -k ∂u/∂x = q at the hot end and u = 0 at the cold one.
 
 The rod is divided into cells, and time into steps of Crank and Nicolson ("A practical method for

@@ -4,9 +4,9 @@
 Eight schools coached their pupils for a test. The effect of the coaching in school j was measured
 as y_j points, with a standard error σ_j (Rubin, "Estimation in parallel randomized experiments",
 Journal of Educational Statistics 6, 1981). How much do the schools really differ? In the
-hierarchical model, the true effects θ_j are normal with mean μ and standard deviation τ, and the
-priors are those of Stan's and TensorFlow Probability's versions: μ is normal with standard
-deviation 5, and τ half Cauchy with scale 5.
+hierarchical model, the true effects θ_j are normal with mean μ and standard deviation τ. The priors
+are as in Stan and TensorFlow Probability: μ is normal with standard deviation 5, and τ half Cauchy
+with scale 5.
 
 Hamiltonian Monte Carlo (Duane, Kennedy, Pendleton and Roweth, "Hybrid Monte Carlo", Physics Letters
 B 195, 1987; Neal, "MCMC using Hamiltonian dynamics", 2011) moves a particle through the posterior
@@ -59,7 +59,7 @@ class Unknowns:
 
 
 def log_posterior(unknowns: Unknowns) -> fg.Tensor:
-    """The logarithm of the density, but for a constant."""
+    """The logarithm of the density, up to a constant."""
     _, spread, effects = unknowns.values()
     likelihood = -fnp.sum(((EFFECTS - effects) / ERRORS) ** 2) / 2
     normal_priors = -(unknowns.mean**2 + fnp.sum(unknowns.effects**2)) / 2

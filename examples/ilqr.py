@@ -88,7 +88,7 @@ class Track(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """What moves, and what it costs."""
+    """The motion and its cost."""
 
     move: Motion
     cost: Cost

@@ -2,7 +2,7 @@
 ============================
 
 A photograph of a Chinese temple, which comes with scikit-learn, is blurred by a Gaussian and given
-noise. The original is looked for in two ways.
+noise. The original is reconstructed in two ways.
 
 The first minimizes half the squares of the misfit and of the brightness times a small weight. That
 is a linear system, with the transpose of the blur, which ``fg.linear_transpose`` makes, and

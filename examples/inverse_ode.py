@@ -10,14 +10,14 @@ Carpenter, "Predator-prey population dynamics: the Lotka-Volterra model in Stan"
 the posterior of the four coefficients, the two populations in 1900, and the relative errors of the
 two counts. This example takes that model and its priors, finds the maximum of the posterior, and
 compares with the published means and standard deviations. The errors of the counts are smaller at
-the maximum than on average, since all other unknowns fit best there.
+the maximum than on average, because all other unknowns fit best there.
 
 ``fg.odeint`` solves the equations. Its derivatives give the gradient for the minimization; the
 Hessian at the maximum gives standard deviations (Laplace's approximation), and the derivatives of
 the populations with respect to the parameters carry them over to the bands in the picture.
 
-Run it with ``python examples/inverse_ode.py``. It prints the parameters beside those of Stan, and
-draws the populations to ``inverse-ode.png``.
+Run it with ``python examples/inverse_ode.py``. It prints the parameters beside Stan's, and draws
+the populations to ``inverse-ode.png``.
 """
 
 import argparse
@@ -71,7 +71,7 @@ def growth(populations: fg.Tensor, _: fg.Tensor, rates: fg.Tensor) -> fg.Tensor:
 
 
 def populations(model: Model, years: np.ndarray) -> fg.Tensor:
-    """Hares and lynxes in some years, of which the first is 1900."""
+    """Hares and lynxes in some years, starting with 1900."""
     start, rates = fnp.exp(model.start), fnp.exp(model.rates)
     return fg.odeint(growth, start, years, rates, rtol=1e-6, atol=1e-6).T
 

@@ -1,21 +1,21 @@
 """Track an oscillation by a Kalman filter
 =======================================
 
-The filter's parameters are those of the greatest likelihood.
+The filter's parameters maximize the likelihood.
 
 The state, two numbers, turns by an angle ω at each step, shrinks by a factor r, and is pushed by
 noise of standard deviation q; observed is its first part, with noise of standard deviation s. The
 filter (Kalman, "A new approach to linear filtering and prediction problems", Journal of Basic
-Engineering 82, 1960) goes through the observations by ``fg.scan`` and predicts each from those
-before. How wrong it is gives the likelihood, which its gradient makes as great as possible, and the
-Hessian at the end gives the standard deviations of what was found.
+Engineering 82, 1960) goes through the observations by ``fg.scan`` and predicts each from the
+earlier ones. The errors of its predictions give the likelihood, which is maximized along its
+gradient. The Hessian at the maximum gives the standard deviations of the parameters.
 
 All observations together are Gaussian, too, with the covariance
 q² / (1 - r²) r^k cos(ω k) at a distance of k, and s² more on the diagonal: the same likelihood
 without a filter, in a time that grows with the cube of their number. The example compares the two.
 
-Run it with ``python examples/kalman.py``. It prints what was found, and draws the data and what
-the filter makes of them to ``kalman.png``.
+Run it with ``python examples/kalman.py``. It prints the result, and draws the data and the filtered
+signal to ``kalman.png``.
 """
 
 import argparse
@@ -60,14 +60,14 @@ GUESS = Oscillation(*map(fg.tensor, (2.0, *map(math.log, (0.3, 0.5, 0.5)))))
 
 
 class Filtered(NamedTuple):
-    """What the filter makes of observations.
+    """The filtered observations.
 
     Attributes
     ----------
     surprise : fg.Tensor
         Minus the logarithm of their density, for each of them.
     means, deviations : fg.Tensor
-        Of what is observed without its noise, given the observations up to each.
+        The mean and deviation of the signal without noise, given the observations so far.
     """
 
     surprise: fg.Tensor
@@ -93,7 +93,7 @@ def filtered(model: Oscillation, observations: fg.Tensor) -> Filtered:
         known = mean[0], fnp.sqrt(covariance[0, 0])
         return (go_on @ mean, go_on @ covariance @ go_on.T + pushes), (surprise, *known)
 
-    start = fnp.zeros(2), pushes / (1 - factor**2)  # as it has been going on for ever
+    start = fnp.zeros(2), pushes / (1 - factor**2)  # the stationary state
     _, (surprises, means, deviations) = fg.scan(step, start, observations)
     return Filtered(fnp.mean(surprises), means, deviations)
 
@@ -111,7 +111,7 @@ def surprise_of_all(model: Oscillation, observations: fg.Tensor) -> fg.Tensor:
 
 
 class Data(NamedTuple):
-    """A simulated oscillation, and what is observed of it."""
+    """A simulated oscillation, and noisy observations of it."""
 
     signal: np.ndarray
     observations: np.ndarray
@@ -130,7 +130,7 @@ def simulated(count: int, seed: int) -> Data:
 
 
 class Fit(NamedTuple):
-    """What was found.
+    """The result of the fit.
 
     Attributes
     ----------

@@ -3,20 +3,20 @@
 
 A linear layer takes its parameters by name from a store.
 
-The layer's output ``h`` is neither an argument nor the result of the loss, yet the gradient with
-respect to it is asked for by name: ``fg.probe`` marks the value, ``probes=("h",)`` returns its
-gradient. By the chain rule the gradient in the weight is the outer product of the two ends::
+The layer's output ``h`` is neither an argument nor the result of the loss. Still its gradient is
+available by name: ``fg.probe`` marks the value, ``probes=("h",)`` returns its gradient. By the
+chain rule the gradient with respect to the weight is the outer product of the two ends::
 
     h = x @ W        dL/dW = outer(x, dL/dh)
 
 With all of h positive, dL/dh is 1 for each of the 3 outputs. A step of 0.01 therefore lowers each
 output by 0.01 times the square of x, and the loss by 3 * (1 + 4 + 9) * 0.01 = 0.42, every time.
 
-What a step recorded is gone as soon as its gradient is there, by reference counting alone: nothing
-else holds it. A witness in the record shows it.
+The record of a step is freed as soon as its gradient is returned, by reference counting: nothing
+else holds the record. A witness in the record shows it.
 
-The store is a mapping that nobody can write to. It is loaded from a file where there is one, or
-else initialized; an update is a new store.
+The store is a read-only mapping. It is loaded from a file if there is one, and otherwise
+initialized; an update is a new store.
 
 Run it with ``python examples/linear_layer.py [store.npz]``.
 """
@@ -81,7 +81,7 @@ def watched(x: fg.Tensor, witness: Witness) -> fg.Tensor:
 
 
 def loss_and_gradient(store: Store, witness: Witness) -> tuple[fg.Tensor, fg.Tensor]:
-    """The sum of the outputs, where they are positive, and its gradient in the outputs."""
+    """The sum of the positive outputs, and its gradient with respect to the outputs."""
 
     def loss(x: fg.Tensor) -> fg.Tensor:
         h = fg.probe(x @ store["layer.weight"], "h")
@@ -92,7 +92,7 @@ def loss_and_gradient(store: Store, witness: Witness) -> tuple[fg.Tensor, fg.Ten
 
 
 class Step(NamedTuple):
-    """What one step saw, and made."""
+    """The values of one step."""
 
     loss: float
     output_gradient: fg.Tensor
@@ -101,7 +101,7 @@ class Step(NamedTuple):
 
 
 def step(store: Store) -> Step:
-    """One update of the layer's weight by way of the gradient in its output."""
+    """Update the layer's weight, from the gradient with respect to its output."""
     witness = Witness()
     reference = weakref.ref(witness)
     loss, gradient = loss_and_gradient(store, witness)

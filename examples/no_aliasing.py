@@ -13,8 +13,8 @@ holds ``x`` sees it move::
             x -= 0.1 * x.grad
         x.grad.zero_()
 
-Here a gradient is a return value and a step makes a new number. Nothing is cleared or hidden, and
-every x of the way is still what it was.
+Here a gradient is a return value and a step makes a new value. Nothing is cleared or hidden, and
+every earlier x is unchanged.
 
 Run it with ``python examples/no_aliasing.py``.
 """
@@ -38,7 +38,7 @@ def product(x: fg.Tensor, y: fg.Tensor) -> fg.Tensor:
 
 
 def descend(x: fg.Tensor, y: fg.Tensor, step: float, rounds: int) -> list[Round]:
-    """Follow minus the gradient of ``x * y`` in ``x``."""
+    """Follow minus the gradient of ``x * y`` with respect to ``x``."""
     history: list[Round] = []
     for _ in range(rounds):
         z, gradient = fg.value_and_grad(product)(x, y)

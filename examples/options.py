@@ -3,7 +3,7 @@
 
 The sensitivities of a price, which traders call greeks, are derivatives: ``fg.grad`` of the formula
 of Black and Scholes ("The pricing of options and corporate liabilities", Journal of Political
-Economy 81, 1973) gives what textbooks list, of the second order too.
+Economy 81, 1973) gives the greeks of textbooks, also of second order.
 
 In the market, the volatility that this formula needs depends on the strike. Heston's model ("A
 closed-form solution for options with stochastic volatility", Review of Financial Studies 6, 1993)

@@ -5,13 +5,13 @@ A differential equation is fitted to noisy angles.
 
 The angle θ of a pendulum of length 1 obeys ``θ'' = -g sin(θ) - c θ' - d θ' abs(θ')``: a part of the
 friction grows with the speed, as in a bearing, another with its square, as in air. The data are
-simulated: angles at 81 times, with noise. The two coefficients, gravity, and where the pendulum
-started, are those of the least squares. ``fg.odeint`` solves the equation, and the residuals are
-differentiated through its steps for the method of Levenberg and Marquardt, which SciPy has. What
-the gradient is at the end, the adjoint equation says as well.
+simulated: angles at 81 times, with noise. Least squares determine the two coefficients, gravity,
+and the start of the pendulum. ``fg.odeint`` solves the equation, and the residuals are
+differentiated through its steps for SciPy's method of Levenberg and Marquardt. The adjoint equation
+gives the same gradient at the end.
 
-Run it with ``python examples/pendulum.py``. It prints what was found with its standard deviation,
-and draws the data and the fit to ``pendulum.png``.
+Run it with ``python examples/pendulum.py``. It prints the fitted values with their standard
+deviations, and draws the data and the fit to ``pendulum.png``.
 """
 
 import argparse
@@ -32,7 +32,7 @@ TIMES = np.linspace(0.0, 8.0, 81)
 
 @fg.pytree
 class Pendulum:
-    """What is to be found; all but the start is known to be positive."""
+    """The unknowns; all except the start are known to be positive."""
 
     gravity: fg.Tensor
     linear: fg.Tensor
@@ -59,7 +59,7 @@ def angles(own: Pendulum, times: np.ndarray, derivative: str = "steps") -> fg.Te
 
 
 class Fit(NamedTuple):
-    """What was found.
+    """The result of the fit.
 
     Attributes
     ----------

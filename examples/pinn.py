@@ -2,15 +2,15 @@
 ===========================================
 
 The velocity u(x, t) of a simple fluid obeys Burgers' equation, ∂u/∂t + u ∂u/∂x = ν ∂²u/∂x², for x
-from -1 to 1, with u = -sin(πx) at the beginning and u = 0 at both ends. What flows inwards from
-both sides becomes steep in the middle. A network is trained to obey the equation, without any data
-of the solution (Raissi, Perdikaris and Karniadakis, "Physics-informed neural networks", Journal of
+from -1 to 1, with u = -sin(πx) at the beginning and u = 0 at both ends. The flow from both sides
+becomes steep in the middle. A network is trained to obey the equation, without any data of the
+solution (Raissi, Perdikaris and Karniadakis, "Physics-informed neural networks", Journal of
 Computational Physics 378, 2019).
 
-The derivatives of the network with respect to x and t are ``fg.grad`` of one number, ``fg.vmap``
-takes them at all points, and the gradient with respect to the weights goes through all of it. The
-network is a factor in a form that has the right values at the beginning and at the ends. SciPy's
-L-BFGS looks for the weights.
+``fg.grad`` differentiates the network with respect to x and t at one point, ``fg.vmap`` does so at
+all points, and the gradient with respect to the weights goes through all of it. The network is a
+factor in a form that has the right values at the beginning and at the ends. SciPy's L-BFGS finds
+the weights.
 
 The exact solution is a quotient of two integrals (Cole, 1951; Hopf, 1950), and is computed by
 Gauss-Hermite quadrature.

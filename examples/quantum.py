@@ -10,12 +10,12 @@ orbitals, and the electrons are together in the even one or in the odd one:
     state(θ) = cos θ (both in the even orbital) + sin θ (both in the odd orbital).
 
 This is the state that a variational quantum eigensolver prepares for H₂ (O'Malley et al., "Scalable
-quantum simulation of molecular energies", Physical Review X 6, 2016). With θ = 0 its energy is that
-of Hartree and Fock; the least energy over all θ is exact for these orbitals.
+quantum simulation of molecular energies", Physical Review X 6, 2016). With θ = 0 its energy is the
+Hartree-Fock energy; the least energy over all θ is exact for these orbitals.
 
 The energy is a function of the distance R and of θ, so that one minimization finds the bond length
 and the state, by ``fg.grad`` through every integral. The Hessian at the minimum gives the force
-constant of the bond: θ follows when R changes, and the implicit function theorem says how.
+constant of the bond: θ follows R by the implicit function theorem.
 
 Run it with ``python examples/quantum.py``. It prints energies beside published ones, and draws the
 energy over the distance to ``quantum.png``.

@@ -84,7 +84,7 @@ def load(seed: int) -> tuple[Data, Data]:
 
 
 class Result(NamedTuple):
-    """What training led to: the share of test digits known after each row, from 0 to 1."""
+    """The result of training: the fraction of test digits known after each row."""
 
     reader: Reader
     losses: tuple[float, ...]

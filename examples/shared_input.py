@@ -4,8 +4,8 @@
 One input feeds two functions, from one thread and from eight at once.
 
 ``x`` goes into ``sin(x)`` and into ``x**2``, and their dot product is differentiated. The two
-gradients meet at ``x`` and are added, in the reverse pass of that one call and nowhere else: there
-is no slot on ``x`` in which threads could meet::
+gradients meet at ``x`` and are added, in the reverse pass of that one call. Nothing is stored on
+``x``, where threads could meet::
 
     L(x) = sum(sin(x) * x**2)        dL/dx = cos(x) * x**2 + 2 * x * sin(x)
 

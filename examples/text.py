@@ -181,7 +181,7 @@ def spelled(letters: Iterable[fg.Tensor]) -> str:
 
 
 class Result(NamedTuple):
-    """What training led to: bits per character of the test, and text that the model wrote."""
+    """The result of training: bits per character of the test, and text of the model."""
 
     run: Run
     bits: float

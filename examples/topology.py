@@ -3,10 +3,10 @@
 
 A beam that rests on its two ends carries a load in the middle (by symmetry, half of it is
 computed). Half of the area may be filled with material. Where should it be, so that the beam is as
-stiff as possible? The problem, and the numbers to compare with, are those of the programs of 99 and
-of 88 lines: Sigmund, "A 99 line topology optimization code written in Matlab", Structural and
-Multidisciplinary Optimization 21, 2001, and Andreassen, Clausen, Schevenels, Lazarov and Sigmund,
-"Efficient topology optimization in MATLAB using 88 lines of code", 43, 2011.
+stiff as possible? The problem and the reference values come from the programs of 99 and 88 lines:
+Sigmund, "A 99 line topology optimization code written in Matlab", Structural and Multidisciplinary
+Optimization 21, 2001, and Andreassen, Clausen, Schevenels, Lazarov and Sigmund, "Efficient topology
+optimization in MATLAB using 88 lines of code", 43, 2011.
 
 Each of 60 x 20 square elements has a density from 0 to 1. A filter averages it over neighbours
 nearer than 2.4 elements; the stiffness is proportional to the cube of the result, so that grey is

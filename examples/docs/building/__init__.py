@@ -1,1 +1,1 @@
-"""Parts of the site that are made from the package, and from what is installed beside it."""
+"""Parts of the site that are generated from the package and other installed packages."""

@@ -1,4 +1,4 @@
-"""What browsers need to run cells: the package as a wheel."""
+"""The wheel of the package, with which browsers run cells."""
 
 from __future__ import annotations
 

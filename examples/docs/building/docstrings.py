@@ -1,7 +1,7 @@
 r"""Docstrings as the site shows them: with the parameters and the result of every function.
 
-Most functions of arrays have one sentence and an example: what they take and return is in their
-signature, as ``help`` shows it. From there come the sections ``Parameters`` and ``Returns``.
+Most functions of arrays have one sentence and an example. The sections ``Parameters`` and
+``Returns`` are made from their signature, as ``help`` shows it.
 
 >>> import funcgrad as fg
 >>> print("\n".join(completed(fg.numpy.sin, ["The sine."])[2:5]))

@@ -1,4 +1,4 @@
-"""What an example draws: files beside it, which the gallery shows.
+"""The figures of an example: files beside it, which the gallery shows.
 
 Examples draw to files without ``pyplot``, which the gallery's scraper for Matplotlib would look at.
 """
@@ -13,7 +13,7 @@ from typing import Any
 from sphinx_gallery.scrapers import figure_rst
 
 BEGUN = time.time()
-"""When the build began: pictures that lay there before are left alone."""
+"""The start of the build: older pictures are not moved."""
 
 
 def drawn(

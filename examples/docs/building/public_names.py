@@ -16,7 +16,7 @@ from typing import Any
 
 import funcgrad
 
-# Public, but reached by an import alone: `import funcgrad` loads none of it.
+# Public, but only available by an explicit import: `import funcgrad` does not load it.
 IMPORTED = ("funcgrad.compat.autograd",)
 
 
@@ -57,7 +57,7 @@ class Entry:
 
 
 def names_of(module: ModuleType) -> list[str]:
-    """The public names of a module, in alphabetical order, without those of modules."""
+    """The public names of a module, in alphabetical order, without modules."""
     names = getattr(module, "__all__", None) or [name for name in dir(module) if name[0] != "_"]
     return sorted(
         (name for name in names if not isinstance(getattr(module, name), ModuleType)),

@@ -1,8 +1,8 @@
 """The pages of the reference, from the public names: a Sphinx extension that writes them.
 
 A module of many names has one page for each file that defines some of them. Each exception has a
-page of its own, ``errors/<name>``. What has gone is removed; a page that says the same is left
-alone, so that Sphinx reads it once.
+page of its own, ``errors/<name>``. Obsolete pages are removed; unchanged pages are not written, so
+that Sphinx reads them once.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ Reference
 =========
 
 Every public name, from the docstrings. NumPy's and SciPy's functions have their names, their
-arguments and their defaults; an entry says what differs, and what the derivative is where a
-function is not smooth.
+arguments and their defaults; an entry describes differences, and the derivative where a function
+is not smooth.
 
 .. toctree::
    :hidden:
@@ -70,7 +70,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
 def _skipped(
     _app: Sphinx, _what: str, _name: str, member: Any, _skip: bool, _options: Any
 ) -> bool | None:
-    """Skip what another package adds to a class, as scikit-learn does to estimators."""
+    """Skip members that another package adds to a class, such as scikit-learn to estimators."""
     home = str(getattr(member, "__module__", None) or "builtins").partition(".")[0]
     return None if home in ("builtins", "funcgrad") else True
 
@@ -78,7 +78,7 @@ def _skipped(
 def _prepare(
     _app: Sphinx, _what: str, _name: str, value: Any, _options: Any, lines: list[str]
 ) -> None:
-    """Complete a docstring; escape what means itself before the examples: ``*args``, ``|x|``."""
+    """Complete a docstring; escape literal stars and bars before its examples (``*args``)."""
     lines[:] = completed(value, lines)
     end = lines.index("Examples") if "Examples" in lines else len(lines)
     lines[:end] = escaped("\n".join(lines[:end])).split("\n")
@@ -186,7 +186,7 @@ def _sentence(value: Any) -> str:
 
 
 def _all_described(names: Sequence[Entry]) -> str:
-    """The entries of names, and those of the classes that values among them are of."""
+    """The entries of names, and the entries of the classes of values among them."""
     kinds = {type(entry.value) for entry in names if entry.kind == "data"}
     described = {entry.value for entry in names if entry.kind == "class"}
     unnamed = sorted(
@@ -235,7 +235,7 @@ def _foreign_path(value: Any) -> str:
 
 
 def _meaning(entry: Entry) -> str:
-    """The text for a value: what stands below its assignment, or else what it is."""
+    """The text for a value: the string below its assignment, or else its description."""
     value, text = entry.value, _text_below(entry)
     if text:
         return text
@@ -273,7 +273,7 @@ def _texts_below(module: ModuleType) -> Iterator[tuple[str, str]]:
 
 
 def _attribute_text(value: Any) -> str:
-    """What the docstring of an enumeration says of one of its members."""
+    """The part of an enumeration's docstring about one of its members."""
     name, lines = getattr(value, "name", None), (inspect.getdoc(type(value)) or "").splitlines()
     if name not in lines:
         return ""

@@ -1,4 +1,4 @@
-"""Pages that are made when the site is built: written where they differ from what is there."""
+"""Pages that are generated when the site is built; only changed pages are written."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 def replace(folders: list[Path], texts: Mapping[Path, str]) -> None:
     """Write pages into folders that hold nothing else, and remove those that have gone.
 
-    A page that says the same is left alone, so that Sphinx reads it once.
+    An unchanged page is not written, so that Sphinx reads it once.
     """
     suffixes = {path.suffix for path in texts}
     there = {path for folder in folders for path in folder.rglob("*") if path.suffix in suffixes}
