@@ -21,7 +21,7 @@ from funcgrad._programs.algebra import body_of
 from funcgrad.errors import CheckError
 from funcgrad.extend import elementwise
 from funcgrad.testing.operations.properties import Property
-from funcgrad.testing.operations.written_formulas import WRITTEN_FORMULAS, formula_of
+from funcgrad.testing.operations.stages import WRITTEN_FORMULAS, formula_of
 from tests.conformance import assert_properties, by_quick_properties, every_primitive, strangers
 from tests.together import together
 

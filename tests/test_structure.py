@@ -34,7 +34,7 @@ from funcgrad.testing.operations import PROPERTIES
 from funcgrad.testing.operations.cases import cases_of
 from funcgrad.testing.operations.element_maps import ELEMENT_MAPS, samples_with_rows_last
 from funcgrad.testing.operations.properties import Property
-from funcgrad.testing.operations.trait_laws import TRAIT_LAWS
+from funcgrad.testing.operations.special_numbers import TRAIT_LAWS
 from tests.conformance import assert_properties, by_quick_properties, every_primitive, strangers
 from tests.together import together
 

@@ -84,6 +84,7 @@ _MOVED: Final = MappingProxyType(
         "scipy.stats.named_parameters": "scipy.stats.frozen",
         "shape": "_core.specs",
         "structure": "_core.structure.structures",
+        "testing.laws.one_sided": "testing.laws.derivative_laws",
         "trace": "_core.trace",
         "transforms.explicit": "_transforms.frozen_calls",
         "transforms.participation": "_transforms.active_examples",

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import update_wrapper
 from math import fsum, isfinite
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -30,6 +30,8 @@ from funcgrad.parallel.chunk_steps import Steps
 from funcgrad.parallel.engines import AnyExecutor
 from funcgrad.parallel.plans import Job, with_former_options
 from funcgrad.tensor.tensor import wrap
+
+Options: TypeAlias = "tuple[AnyExecutor, int | None, float | None, bool, DTypeLike | None]"
 
 
 def _weights(operation: str, reduce: str | Iterable[float]) -> Sequence[float] | None:
@@ -58,7 +60,7 @@ def _over_chunks(
     of_chunk: Callable[..., Any],
     loss: Callable[..., Any],
     reduce: str | Iterable[float],
-    *options: Any,
+    options: Options,
 ) -> Callable[..., Any]:
     """Make the function of parameters, chunks and further arguments that returns a sum or mean.
 
@@ -170,7 +172,7 @@ def value_and_grad(
     """
     options = executor, keep, timeout, allow_other_bits, dtype
     of_chunk = lambda *args: reverse.value_and_grad(loss)(*args)  # noqa: E731 - one line says it
-    return _over_chunks("value_and_grad", of_chunk, loss, reduce, *options)
+    return _over_chunks("value_and_grad", of_chunk, loss, reduce, options)
 
 
 @with_former_options
@@ -215,7 +217,7 @@ def grad(
     """
     options = executor, keep, timeout, allow_other_bits, dtype
     of_chunk = lambda *args: reverse.grad(loss)(*args)  # noqa: E731 - one line says it
-    return _over_chunks("grad", of_chunk, loss, reduce, *options)
+    return _over_chunks("grad", of_chunk, loss, reduce, options)
 
 
 @with_former_options
@@ -262,11 +264,11 @@ def hvp(
     Tensor(36.0)
     """
 
-    def of_chunk(pair: Any, chunk: object, *args: object) -> Any:
+    def of_chunk(pair: tuple[object, object], chunk: object, *args: object) -> Any:
         return jacobians.hvp(lambda params: loss(params, chunk, *args), pair[:1], pair[1:])
 
     options = executor, keep, timeout, allow_other_bits, dtype
-    summed = _over_chunks("hvp", of_chunk, loss, reduce, *options)
+    summed = _over_chunks("hvp", of_chunk, loss, reduce, options)
 
     def product(params: object, tangents: object, chunks: object, *args: object) -> Any:
         return summed((params, tangents), chunks, *args)

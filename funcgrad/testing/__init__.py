@@ -36,16 +36,14 @@ from funcgrad._hints.lazy_names import LateNames as _LateNames
 
 if TYPE_CHECKING:
     from funcgrad.testing import laws, strategies
+    from funcgrad.testing.assertions import assert_trees_close, max_variants
     from funcgrad.testing.backend_check import check_backend
     from funcgrad.testing.gradients import check_grads, check_jvp, check_vjp
     from funcgrad.testing.held_laws import holds
-    from funcgrad.testing.layer_check import check_layer
     from funcgrad.testing.operations.conformance import check_primitive
-    from funcgrad.testing.optimizer_check import check_optimizer
     from funcgrad.testing.planted_mistakes import Mistake, Notice, would_notice
     from funcgrad.testing.points import away_from_kinks
-    from funcgrad.testing.staging_count import max_variants
-    from funcgrad.testing.tree_closeness import assert_trees_close
+    from funcgrad.testing.suites import check_layer, check_optimizer
 
 __all__ = [
     "Mistake",
@@ -70,16 +68,14 @@ _LATE = _LateNames(
     __name__,
     {
         "": "laws strategies",
+        "assertions": "assert_trees_close max_variants",
         "backend_check": "check_backend",
         "gradients": "check_grads check_jvp check_vjp",
         "held_laws": "holds",
-        "layer_check": "check_layer",
         "operations.conformance": "check_primitive",
-        "optimizer_check": "check_optimizer",
         "planted_mistakes": "Mistake Notice would_notice",
         "points": "away_from_kinks",
-        "staging_count": "max_variants",
-        "tree_closeness": "assert_trees_close",
+        "suites": "check_layer check_optimizer",
     },
 )
 

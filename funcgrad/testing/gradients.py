@@ -20,7 +20,6 @@ from funcgrad._transforms.reverse import vjp
 from funcgrad.errors import ArgumentError, CheckError
 from funcgrad.numpy.options import real_number
 from funcgrad.tensor.tensor import Tensor, wrap
-from funcgrad.testing.disagreements import note
 from funcgrad.testing.numerical import (
     Estimate,
     contract,
@@ -38,6 +37,7 @@ from funcgrad.testing.report import (
     Tolerance,
     compare,
     modes_text,
+    note,
     number,
     place,
     row,

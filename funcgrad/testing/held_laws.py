@@ -14,8 +14,8 @@ from funcgrad._core.specs import is_inexact
 from funcgrad._transforms.arguments import check_function
 from funcgrad.errors import ArgumentError, MissingPackageError
 from funcgrad.testing import laws
-from funcgrad.testing.disagreements import watched
-from funcgrad.testing.strategies.smooth_numbers import Drawn, check_strategy, hypothesis_for
+from funcgrad.testing.report import watched
+from funcgrad.testing.strategies.arrays import Drawn, check_strategy, hypothesis_for
 
 if TYPE_CHECKING:
     import hypothesis

@@ -18,7 +18,7 @@ from funcgrad import testing
 from funcgrad.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
-    from funcgrad.testing.strategies.smooth_numbers import Strategy
+    from funcgrad.testing.strategies.arrays import Strategy
 
 _SHAPES: Final = ((), (3,), (3, 2), (1,), (2, 1, 3))
 

@@ -16,8 +16,8 @@ from funcgrad._core.specs import Spec
 from funcgrad.testing.operations import PROPERTIES
 from funcgrad.testing.operations.element_maps import ELEMENT_MAPS
 from funcgrad.testing.operations.properties import Property
-from funcgrad.testing.operations.trait_laws import TRAIT_LAWS
-from funcgrad.testing.operations.written_formulas import WRITTEN_FORMULAS
+from funcgrad.testing.operations.special_numbers import TRAIT_LAWS
+from funcgrad.testing.operations.stages import WRITTEN_FORMULAS
 from tests.conformance import (
     assert_properties,
     by_properties,

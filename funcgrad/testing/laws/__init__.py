@@ -20,8 +20,8 @@ from funcgrad.testing.laws.derivative_laws import (
     grad_is_numerical,
     hessian_symmetric,
     modes_agree,
+    subgradient,
 )
-from funcgrad.testing.laws.one_sided import subgradient
 from funcgrad.testing.laws.remainders import taylor
 from funcgrad.testing.laws.transformation_laws import dtype_kept, jit_is_eager, pure, vmap_is_loop
 from funcgrad.testing.laws.value_laws import (

@@ -7,7 +7,7 @@ separately for each result. (PDE solvers test adjoints this way: Farrell, Ham, F
 "Automated derivation of the adjoint of high-level transient finite element programs", SIAM Journal
 on Scientific Computing 35, 2013.)
 
-The rounding errors of the function's values and derivatives are measured (``rounding_noise``).
+The rounding errors of the function's values and derivatives are measured (``numerical.noise``).
 """
 
 from __future__ import annotations
@@ -24,11 +24,10 @@ from funcgrad._base.floating_errors import quiet
 from funcgrad._transforms.forward import jvp
 from funcgrad._transforms.reverse import vjp
 from funcgrad.errors import ArgumentError
-from funcgrad.testing.disagreements import note
 from funcgrad.testing.laws.derivative_laws import jvp_of, vjp_of
 from funcgrad.testing.laws.trials import LawAtPoint, arrays, tensors, trial_of
 from funcgrad.testing.numerical import inner, precision_of
-from funcgrad.testing.report import number, row
+from funcgrad.testing.report import note, number, row
 from funcgrad.testing.subject import Array
 
 _HALVINGS: Final = 64

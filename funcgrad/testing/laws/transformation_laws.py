@@ -20,7 +20,6 @@ from funcgrad._transforms.reverse import vjp
 from funcgrad.errors import CheckError
 from funcgrad.numpy.joining import stack
 from funcgrad.tensor.tensor import tensor, wrap
-from funcgrad.testing.disagreements import note
 from funcgrad.testing.laws.derivative_laws import jvp_of, vjp_of
 from funcgrad.testing.laws.trials import (
     Claim,
@@ -32,8 +31,7 @@ from funcgrad.testing.laws.trials import (
     leaves_of,
     trial_of,
 )
-from funcgrad.testing.report import row
-from funcgrad.testing.source_texts import example_text
+from funcgrad.testing.report import example_text, note, row
 from funcgrad.testing.subject import Array, Pytree
 
 _EXAMPLES: Final = 3

@@ -21,12 +21,9 @@ from funcgrad._hooks.key_uses import repetition
 from funcgrad._transforms.arguments import check_function
 from funcgrad.errors import CheckError, DifferentiationError, FuncgradError
 from funcgrad.tensor.tensor import Tensor, wrap
-from funcgrad.testing.disagreements import note
 from funcgrad.testing.gradients import drawn, generator_of
-from funcgrad.testing.numerical import precision_of
-from funcgrad.testing.report import number, row
-from funcgrad.testing.rounding_noise import noise
-from funcgrad.testing.source_texts import example_text
+from funcgrad.testing.numerical import noise, precision_of
+from funcgrad.testing.report import example_text, note, number, row
 from funcgrad.testing.subject import Array, Pytree, Subject, subject_of
 
 _REPETITIONS: Final = 4

@@ -13,7 +13,6 @@ from funcgrad._core.trace import Value
 from funcgrad._transforms.arguments import check_function
 from funcgrad.errors import ArgumentError, DtypeError
 from funcgrad.numpy.options import real_number
-from funcgrad.testing.disagreements import note
 from funcgrad.testing.laws.derivative_laws import jvp_of, named
 from funcgrad.testing.laws.trials import (
     Claim,
@@ -26,7 +25,7 @@ from funcgrad.testing.laws.trials import (
     trial_of,
 )
 from funcgrad.testing.numerical import precision_of
-from funcgrad.testing.report import number, row
+from funcgrad.testing.report import note, number, row
 from funcgrad.testing.subject import Array
 
 Computation: TypeAlias = Callable[[Sequence[Any]], tuple[list[Array], list[Array], list[Any]]]

@@ -21,10 +21,8 @@ from funcgrad.testing.operations.derivatives import DERIVATIVES
 from funcgrad.testing.operations.element_maps import ELEMENT_MAPS
 from funcgrad.testing.operations.linear_rules import LINEAR_RULES
 from funcgrad.testing.operations.properties import BrokenPromise, Property
-from funcgrad.testing.operations.special_numbers import SPECIAL_NUMBERS
-from funcgrad.testing.operations.stages import STAGES
-from funcgrad.testing.operations.trait_laws import TRAIT_LAWS
-from funcgrad.testing.operations.written_formulas import WRITTEN_FORMULAS
+from funcgrad.testing.operations.special_numbers import SPECIAL_NUMBERS, TRAIT_LAWS
+from funcgrad.testing.operations.stages import STAGES, WRITTEN_FORMULAS
 
 PROPERTIES: Final[tuple[Property, ...]] = (
     *DECLARATIONS,

@@ -26,8 +26,14 @@ from funcgrad._core.structure.structures import (
 from funcgrad._core.trace import Raw, Value
 from funcgrad.testing.operations.agreement import require, require_bits, require_near
 from funcgrad.testing.operations.cases import Case, cases_of
-from funcgrad.testing.operations.factored_matrices import factored
-from funcgrad.testing.operations.interpreter import drawn, folded, gathered, scanned, scattered
+from funcgrad.testing.operations.interpreter import (
+    drawn,
+    factored,
+    folded,
+    gathered,
+    scanned,
+    scattered,
+)
 from funcgrad.testing.operations.properties import AtOnce, AtSamples, Property
 
 # ------------------------------------------------------------------------------ memory

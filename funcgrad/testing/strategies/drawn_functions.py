@@ -31,7 +31,7 @@ from funcgrad._transforms.stage import program
 from funcgrad.debug.kinks_met import kinks_met
 from funcgrad.errors import ArgumentError, FuncgradError
 from funcgrad.numpy.options import integer
-from funcgrad.testing.strategies.smooth_numbers import Strategy, checked_shape, hypothesis_for
+from funcgrad.testing.strategies.arrays import Strategy, checked_shape, hypothesis_for
 
 ShapeLike: TypeAlias = "int | Sequence[int] | Sequence[Sequence[int]]"
 

@@ -11,9 +11,9 @@ from numpy.typing import DTypeLike
 from funcgrad.errors import ArgumentError
 from funcgrad.numpy.options import integer, pair, real_number
 from funcgrad.tensor.tensor import tensor
-from funcgrad.testing.strategies.arrays import dtype_for
-from funcgrad.testing.strategies.smooth_numbers import (
+from funcgrad.testing.strategies.arrays import (
     Strategy,
+    dtype_for,
     hypothesis_for,
     lattice,
 )

@@ -18,9 +18,8 @@ from funcgrad.tensor.tensor import tensor
 from funcgrad.testing import laws
 from funcgrad.testing.laws.derivative_laws import grad_is_numerical, modes_agree
 from funcgrad.testing.operations.cases import cases_of
-from funcgrad.testing.planted_mistakes import _derivatives
+from funcgrad.testing.planted_mistakes import _derivatives, kinds_of_mistakes, mistaken
 from funcgrad.testing.subject import subject_of
-from funcgrad.testing.wrong_rules import kinds_of_mistakes, mistaken
 from tests.conformance import Case, every_primitive
 
 DRAWS = 100

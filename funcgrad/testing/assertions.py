@@ -1,7 +1,9 @@
-"""``assert_trees_close``: compare pytrees of arrays, with a difference for each path."""
+"""``assert_trees_close`` compares pytrees; ``max_variants`` counts how often ``jit`` stages."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 import numpy as np
@@ -9,8 +11,9 @@ import numpy as np
 from funcgrad._base.floating_errors import quiet
 from funcgrad._core import pytrees
 from funcgrad._core.users_values import operand
-from funcgrad.errors import ArgumentError, CheckError
-from funcgrad.numpy.options import real_number
+from funcgrad._staging.jit import Jitted
+from funcgrad.errors import ArgumentError, CheckError, FunctionError
+from funcgrad.numpy.options import natural, real_number
 from funcgrad.tensor.tensor import wrap
 from funcgrad.testing.report import number
 from funcgrad.testing.subject import Pytree
@@ -103,3 +106,68 @@ def _difference(
     numbers = f"{number(one[index].item())} and {number(other[index].item())}"
     size = f"differ by {error[index]:.3g}, more than {allowed[index]:.3g}"
     return f"{place}{numbers} {size}{count}"
+
+
+@contextmanager
+def max_variants(f: object, n: int) -> Iterator[None]:
+    """Check that a jitted function is staged at most ``n`` times within this context.
+
+    Use it to protect a program against slow recompilation, such as a training loop whose last batch
+    has another shape.
+
+    Parameters
+    ----------
+    f : jitted function
+    n : int
+        The maximum; 0 if the function was called before with the same shapes and dtypes.
+
+    Yields
+    ------
+    None
+
+    Raises
+    ------
+    CheckError
+        The function was staged more often: shapes or dtypes of arguments change, an ``if`` tests
+        values, or an outside value changes.
+    FunctionError
+        ``f`` is not a jitted function.
+    ShapeError
+        ``n`` is negative.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> import numpy as np
+    >>> f = fg.jit(lambda x: fg.numpy.sum(x * x))
+    >>> with max_variants(f, 1):
+    ...     for step in range(3):
+    ...         y = f(np.full(2, float(step)))
+    >>> with max_variants(f, 1):
+    ...     for step in range(3):
+    ...         y = f(np.ones(3 + step))
+    Traceback (most recent call last):
+        ...
+    funcgrad.errors.CheckError: max_variants: <lambda> was staged 3 times, more than once.
+    ...
+    """
+    if not isinstance(f, Jitted):
+        raise FunctionError(
+            f"max_variants: f has to be a jitted function, got a {type(f).__name__}. Write"
+            " f = fg.jit(f) before."
+        )
+    most = natural(n, "max_variants", "n")
+    before = f.stagings
+    yield
+    count = f.stagings - before
+    if count > most:
+        raise CheckError(
+            f"max_variants: {f.__name__} was staged {_times(count)}, more than {_times(most)}.\n"
+            "It is staged for each combination of structures, shapes, dtypes and static arguments,"
+            " for each path through its control flow, and when an outside value that it reads has"
+            " changed."
+        )
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
