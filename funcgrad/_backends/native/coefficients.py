@@ -22,7 +22,7 @@ def _table(text: str) -> Table:
             letter, *numbers = line.split()
             letters.setdefault(letter, []).extend(map(float, numbers))
         entries[name] = {letter: tuple(numbers) for letter, numbers in letters.items()}
-    return MappingProxyType({name: MappingProxyType(each) for name, each in entries.items()})
+    return MappingProxyType({name: MappingProxyType(row) for name, row in entries.items()})
 
 
 # The coefficients from the constant on.

@@ -29,8 +29,6 @@ from funcgrad._backends.native.function_text import FunctionText
 Scalar: TypeAlias = "Value | bool | int | float | complex"
 """A value, or a number that is known: Python's is weak."""
 
-Words: TypeAlias = Mapping[str, str]
-
 Number: TypeAlias = "bool | int | float | complex | np.generic[Any]"
 
 # Half precision is computed in float32, and rounded after each operation, as NumPy does.
@@ -210,29 +208,30 @@ class Value:
         raise NotEmitted("a choice by a number that is not known yet")
 
 
-def _words(floats: str = "", signed: str = "", unsigned: str = "", truths: str = "") -> Words:
-    words = {"f": floats, "i": signed, "u": unsigned or signed, "b": truths}
+def _words(floats: str, signed: str, unsigned: str, truths: str) -> Mapping[str, str]:
+    words = {"f": floats, "i": signed, "u": unsigned, "b": truths}
     return MappingProxyType({kind: word for kind, word in words.items() if word})
 
 
-INSTRUCTIONS: Final[Mapping[np.ufunc, Words]] = MappingProxyType(
+INSTRUCTIONS: Final[Mapping[np.ufunc, Mapping[str, str]]] = MappingProxyType(
     {
-        np.add: _words("fadd", "add", truths="or"),
-        np.subtract: _words("fsub", "sub"),
-        np.multiply: _words("fmul", "mul", truths="and"),
-        np.divide: _words("fdiv"),
-        np.bitwise_and: _words("", "and", truths="and"),
-        np.bitwise_or: _words("", "or", truths="or"),
-        np.bitwise_xor: _words("", "xor", truths="xor"),
+        np.add: _words("fadd", "add", "add", "or"),
+        np.subtract: _words("fsub", "sub", "sub", ""),
+        np.multiply: _words("fmul", "mul", "mul", "and"),
+        np.divide: _words("fdiv", "", "", ""),
+        np.bitwise_and: _words("", "and", "and", "and"),
+        np.bitwise_or: _words("", "or", "or", "or"),
+        np.bitwise_xor: _words("", "xor", "xor", "xor"),
         np.less: _words("fcmp olt", "icmp slt", "icmp ult", "icmp ult"),
         np.less_equal: _words("fcmp ole", "icmp sle", "icmp ule", "icmp ule"),
         np.greater: _words("fcmp ogt", "icmp sgt", "icmp ugt", "icmp ugt"),
         np.greater_equal: _words("fcmp oge", "icmp sge", "icmp uge", "icmp uge"),
-        np.equal: _words("fcmp oeq", "icmp eq", truths="icmp eq"),
-        np.not_equal: _words("fcmp une", "icmp ne", truths="icmp ne"),
+        np.equal: _words("fcmp oeq", "icmp eq", "icmp eq", "icmp eq"),
+        np.not_equal: _words("fcmp une", "icmp ne", "icmp ne", "icmp ne"),
     }
 )
-"""The instruction of an operation on two vectors, by the kind of their dtype."""
+"""The instruction of an operation on two vectors: for floats, signed and unsigned integers, truth
+values."""
 
 
 class Lanes:

@@ -20,7 +20,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from funcgrad._backends.native import exponentials, integers, trigonometric
+from funcgrad._backends.native import exponential_functions, integers, trigonometric
 from funcgrad._backends.native.complex_functions import COMPLEX_FUNCTIONS
 from funcgrad._backends.native.floats import Floats
 from funcgrad._backends.native.function_text import FunctionText
@@ -31,9 +31,8 @@ _DOUBLE: Final = np.dtype(np.float64)
 _SINGLE: Final = np.dtype(np.float32)
 _HALF: Final = np.dtype(np.float16)
 
-_OF_TWO: Final = frozenset(
-    {trigonometric.sine_and_cosine, exponentials.tanh_and_cosh, *COMPLEX_FUNCTIONS.values()}
-)
+_WITH_BOTH: Final = trigonometric.sine_and_cosine, exponential_functions.tanh_and_cosh
+_OF_TWO: Final = frozenset({*_WITH_BOTH, *COMPLEX_FUNCTIONS.values()})
 """The functions with two results."""
 
 Function: TypeAlias = "Callable[..., Value | tuple[Value, ...]]"
@@ -245,9 +244,9 @@ class Registers(PairLanes):
 
     def cosh(self, x: Scalar) -> Value:
         """The hyperbolic cosine; that beside the tangent of the same number, if there is one."""
-        if isinstance(x, Value) and self._has_call(exponentials.tanh_and_cosh, x):
-            return self._called(np.cosh, exponentials.tanh_and_cosh, x)[1]
-        return self._called(np.cosh, exponentials.cosh, x)[0]
+        if isinstance(x, Value) and self._has_call(exponential_functions.tanh_and_cosh, x):
+            return self._called(np.cosh, exponential_functions.tanh_and_cosh, x)[1]
+        return self._called(np.cosh, exponential_functions.cosh, x)[0]
 
     def sin(self, x: Scalar) -> Value:
         return self._sine_and_cosine(np.sin, x)[0]
@@ -266,7 +265,7 @@ class Registers(PairLanes):
 
     def sqrt(self, x: Scalar) -> Value:
         if isinstance(x, Pair):
-            return self._called(np.sqrt, exponentials.hypot, x)[0]
+            return self._called(np.sqrt, exponential_functions.hypot, x)[0]
         return super().sqrt(x)
 
     def power(self, x: Scalar, y: Scalar) -> Value:
@@ -277,15 +276,15 @@ class Registers(PairLanes):
             quick = None if self.lines.arithmetic.exact else self._quick_power(x, y)
             if quick is not None:
                 return quick
-        return self._called(np.power, exponentials.power, x, y, wide=True)[0]
+        return self._called(np.power, exponential_functions.power, x, y, wide=True)[0]
 
     def erf(self, x: Scalar) -> Value:
         """The error function of float64 numbers."""
-        return self._called(np.exp, exponentials.erf, self.astype(x, _DOUBLE))[0]
+        return self._called(np.exp, exponential_functions.erf, self.astype(x, _DOUBLE))[0]
 
     def erfc(self, x: Scalar) -> Value:
         """One minus the error function, of float64 numbers."""
-        return self._called(np.exp, exponentials.erfc, self.astype(x, _DOUBLE))[0]
+        return self._called(np.exp, exponential_functions.erfc, self.astype(x, _DOUBLE))[0]
 
     def _quick_power(self, x: Value, y: float) -> Value | None:
         """A power with a small known exponent, of one or two products."""
@@ -309,25 +308,25 @@ class Registers(PairLanes):
 
 FUNCTIONS: Final[Mapping[str, tuple[np.ufunc, Function, bool]]] = MappingProxyType(
     {
-        "exp": (np.exp, exponentials.exp, False),
-        "exp2": (np.exp2, exponentials.exp2, False),
-        "expm1": (np.expm1, exponentials.expm1, False),
-        "sinh": (np.sinh, exponentials.sinh, False),
-        "tanh": (np.tanh, exponentials.tanh_and_cosh, False),
-        "log": (np.log, exponentials.log, False),
-        "log2": (np.log2, exponentials.log2, False),
-        "log10": (np.log10, exponentials.log10, False),
-        "log1p": (np.log1p, exponentials.log1p, False),
-        "arcsinh": (np.arcsinh, exponentials.arcsinh, False),
-        "arccosh": (np.arccosh, exponentials.arccosh, False),
-        "arctanh": (np.arctanh, exponentials.arctanh, False),
+        "exp": (np.exp, exponential_functions.exp, False),
+        "exp2": (np.exp2, exponential_functions.exp2, False),
+        "expm1": (np.expm1, exponential_functions.expm1, False),
+        "sinh": (np.sinh, exponential_functions.sinh, False),
+        "tanh": (np.tanh, exponential_functions.tanh_and_cosh, False),
+        "log": (np.log, exponential_functions.log, False),
+        "log2": (np.log2, exponential_functions.log2, False),
+        "log10": (np.log10, exponential_functions.log10, False),
+        "log1p": (np.log1p, exponential_functions.log1p, False),
+        "arcsinh": (np.arcsinh, exponential_functions.arcsinh, False),
+        "arccosh": (np.arccosh, exponential_functions.arccosh, False),
+        "arctanh": (np.arctanh, exponential_functions.arctanh, False),
         "tan": (np.tan, trigonometric.tan, True),
         "arcsin": (np.arcsin, trigonometric.arcsin, False),
         "arccos": (np.arccos, trigonometric.arccos, False),
         "arctan": (np.arctan, trigonometric.arctan, False),
         "arctan2": (np.arctan2, trigonometric.arctan2, False),
-        "cbrt": (np.cbrt, exponentials.cbrt, False),
-        "hypot": (np.hypot, exponentials.hypot, True),
+        "cbrt": (np.cbrt, exponential_functions.cbrt, False),
+        "hypot": (np.hypot, exponential_functions.hypot, True),
     }
 )
 """Functions of vectors, by their names in formulas: NumPy's, what writes it, and whether float32
