@@ -132,8 +132,8 @@ def _refuse(w: Array, wrong: Array, why: str) -> None:
     first, second = w[(*stack, i)], w[(*stack, j)]
     raise DegenerateError(
         f"The eigenvalues (or singular values) {first:.6g} and {second:.6g}, positions {i}"
-        f" and {j}{where}, are equal up to rounding, so their vectors are an arbitrary basis of a space."
-        f" {why}" + _REMEDY
+        f" and {j}{where}, are equal up to rounding, so their vectors are an arbitrary basis of a"
+        f" space. {why}" + _REMEDY
     )
 
 
