@@ -86,12 +86,10 @@ def test_it_is_printed_and_costed(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "text"), [("gudermannian", "arctan(a, a)"), ("sum_of_squares", "evaluate.apart(")]
 )
-def test_it_joins_kernels(name: str, text: str) -> None:
+def test_it_is_written_in_numpy_text(name: str, text: str) -> None:
     f = FUNCTIONS[name]
     x = np.linspace(-1.0, 1.0, 200_000)
-    source = fg.program(lambda x: f(fnp.exp(x) * x))(x).to_numpy_source()
-    loop = source[source.index("for block in range(") :]
-    assert text in loop
+    assert text in fg.program(lambda x: f(fnp.exp(x) * x))(x).to_numpy_source()
     assert_allclose(fg.jit(lambda x: f(fnp.exp(x) * x))(x), f(fnp.exp(x) * x), rtol=1e-12)
 
 
@@ -99,15 +97,13 @@ def turned(x: Any) -> Any:
     return fg.extend.apply(turn, x, turns=1, axes=(1, 2))
 
 
-def test_a_movement_joins_kernels_and_takes_rows_that_are_last() -> None:
+def test_a_movement_takes_rows_that_are_last() -> None:
     x = np.linspace(-1.0, 1.0, 240_000).reshape(-1, 3, 4)
 
     def f(x: Any) -> Any:
         return fnp.sum(fnp.exp(turned(fnp.sin(x) * x)) * 0.5)
 
-    source = optimize(fg.program(f)(x)).to_numpy_source()
-    loop = source[source.index("for block in range(") :]
-    assert "evaluate.apart(" in loop[: loop.index("add_reduce")]
+    assert "evaluate.apart(" in optimize(fg.program(f)(x)).to_numpy_source()
     assert_allclose(fg.jit(f)(x), f(x), rtol=1e-12)
 
     def within_rows(x: Any) -> Any:
