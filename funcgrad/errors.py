@@ -1,4 +1,4 @@
-"""The exceptions of funcgrad. Each message says what happened, why, and how to repair it.
+"""The exceptions of funcgrad. Each message names the mistake, its reason, and the remedy.
 
 The classes, with the built-in exception from which each derives::
 

@@ -135,5 +135,5 @@ def test_an_operation_without_a_formula_is_seen() -> None:
 
 
 def test_to_say_neither_what_is_evaluated_nor_by_what_formula_is_an_error() -> None:
-    with pytest.raises(TypeError, match="nothing says neither how it is evaluated"):
+    with pytest.raises(TypeError, match="nothing has neither a function nor a formula"):
         elementwise("nothing", partials=None)

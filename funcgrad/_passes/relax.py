@@ -5,7 +5,7 @@ hold if no intermediate result overflows or is subnormal; ``ulp`` is the distanc
 neighbouring floats at the exact result.
 
 ======================== ====================================== ==================================
-pass                     what it does                           differs by at most
+pass                     rewrite                                differs by at most
 ======================== ====================================== ==================================
 group_small_factors      ``(f * a) * b`` is ``f * (a * b)``     3 ulp
 share_factors            ``f * a + f * b`` is ``f * (a + b)``   3 ulp of ``|f a| + |f b|``

@@ -180,9 +180,9 @@ def page() -> str:
         known = set().union(*others.values())
         only[family.title] = sorted(own - known)
         missing[family.title] = sorted(known - own)
-    lines += ["", "## Only here", ""]
+    lines += ["", "## Only in funcgrad", ""]
     lines += [_listed(title, names) for title, names in only.items() if names]
-    lines += ["", "## Elsewhere, and not here", ""]
+    lines += ["", "## Only in other libraries", ""]
     lines += [_listed(title, names) for title, names in missing.items() if names] or ["Nothing."]
     return "\n".join(lines) + "\n" + differences()
 

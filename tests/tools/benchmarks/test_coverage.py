@@ -14,6 +14,7 @@ PAGE = (Path(__file__).parents[3] / "funcgrad" / "COVERAGE.md").read_text("utf-8
 
 def listed(heading: str, title: str) -> set[str]:
     """The functions of a module that a part of the page names."""
+    assert f"## {heading}\n" in PAGE
     part = PAGE.partition(f"## {heading}\n")[2].partition("\n## ")[0]
     line = re.search(rf"^- `{re.escape(title)}`: (.*)$", part, re.MULTILINE)
     return set(re.findall(r"`(\w+)`", line[1])) if line else set()
