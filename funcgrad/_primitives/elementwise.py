@@ -1,15 +1,14 @@
-"""Elementwise primitives: how they are declared, and arithmetic.
+"""The constructor of elementwise primitives, and arithmetic.
 
 The constructor ``elementwise`` takes a NumPy ufunc, or a formula in intrinsics, or both, and the
-factor of the tangent for each argument; broadcasting, casts and conjugation are the
-transformations' business.
+factor of the tangent for each argument. Transformations handle broadcasting, casts and conjugation.
 
 >>> add(np.float64(1.0), 2.0)
 np.float64(3.0)
 
-Factors compute with values, and a value may be a Python number, whose division by zero raises and
-whose power may turn complex: factors therefore call ``reciprocal``, ``divide`` and ``power`` where
-NumPy's answers are wanted.
+Factors compute with values, which may be Python numbers: their division by zero raises an error,
+and their powers may be complex. So factors call ``reciprocal``, ``divide`` and ``power`` where
+NumPy's results are needed.
 """
 
 from __future__ import annotations
@@ -158,7 +157,7 @@ def _evaluated(name: str, formula: Callable[..., Any] | None) -> Callable[..., A
             " or formula=lambda m, x: ... in intrinsics."
         )
     evaluate: Any = partial(formula, intrinsics)
-    evaluate.__module__ = formula.__module__  # where programs that are saved look for the primitive
+    evaluate.__module__ = formula.__module__  # saved programs name this module
     return evaluate
 
 
@@ -227,9 +226,10 @@ def _arranged(draw: Callable[..., np.ndarray[Any, Any]], arity: int) -> Iterator
 
 
 def edges(*points: Raw, smooth: bool = False) -> Callable[[], Iterator[Sample]]:
-    """A sample of given points, each a number or a tuple of one for each argument.
+    """A sample of given points: each is a number, or a tuple with a number for each argument.
 
-    By default points where finite differences do not apply: kinks, ties, infinities, NaN.
+    By default the points are not smooth, so finite differences do not apply: kinks, ties,
+    infinities, NaN.
 
     Examples
     --------
@@ -313,7 +313,7 @@ multiply = elementwise(
 
 def _inverse(y: Value) -> Value:
     if type(y) in (float, int) and y:
-        return 1 / y  # Python divides three times quicker, but refuses zero
+        return 1 / y  # Python's division is three times as fast, but fails at zero
     return bind2(divide, 1, y)
 
 
@@ -353,7 +353,7 @@ def _quick_reciprocal_of_positive(x: Raw) -> Raw:
     return _reciprocal_of_positive(intrinsics, x)
 
 
-# The derivative of the logarithm, NaN where that is.
+# The derivative of the logarithm: NaN where the logarithm is NaN.
 reciprocal_of_positive: Primitive = elementwise(
     "reciprocal_of_positive",
     _quick_reciprocal_of_positive,
@@ -364,7 +364,7 @@ reciprocal_of_positive: Primitive = elementwise(
     traits=OWNS,
 )
 
-log = elementwise(  # stands here, below the other logarithms, since powers differentiate to it
+log = elementwise(  # here, below the other logarithms, since derivatives of powers use it
     "log",
     np.log,
     remedy="clip the argument, or choose inside: log(where(x > 0, x, 1)); log1p(x) for log(1 + x)",
@@ -377,7 +377,7 @@ log = elementwise(  # stands here, below the other logarithms, since powers diff
 
 def twice(_: Value, x: Value) -> Value:
     """The factor of a square. Reverse mode doubles the cotangent instead, which may be smaller."""
-    return x + x  # quicker than 2 * x on small arrays
+    return x + x  # faster than 2 * x on small arrays
 
 
 square = elementwise(
@@ -403,8 +403,8 @@ def _sign(m: Algebra, x: Value) -> Value:
 
 
 def _sign_of_complex(m: Algebra, x: Value, y: Value) -> Value:
-    """The point of the unit circle in the direction of x + iy; a point of the axes where that is
-    infinitely far away, as NumPy has it, and NaN where both parts are infinite."""
+    """The point of the unit circle in the direction of x + iy. As in NumPy, it is on an axis if one
+    part is infinite, and NaN if both are."""
     r = m.hypot(x, y)
     nowhere = m.isnan(r) | (m.isinf(x) & m.isinf(y))
 
@@ -429,7 +429,7 @@ sign = elementwise(
 
 
 def _magnitude_factor(out: Value, x: Value) -> Value:
-    """The sign, conjugate where it is complex: ``|z|`` changes by the real part of factor dz."""
+    """The sign, conjugated if complex: ``|z|`` changes by the real part of factor * dz."""
     if dtype_of(x).kind == "c":
         return out / (x + (x == 0))
     return bind1(sign, x)
@@ -461,7 +461,7 @@ def _real_part(x: Value) -> Value:
 
 
 def _push_phase(tangents: tuple[Value, ...], out: Value, z: Value) -> Value:
-    """Only the part of dz that turns z counts: i times the imaginary part of dz / z, times out."""
+    """Only the part of dz that rotates z matters: ``i * imag(dz / z) * out``."""
     turn = tangents[0] / (z + (z == 0))
     return out * (turn - _real_part(turn))
 

@@ -22,7 +22,7 @@ __all__ = ["batch_elementwise", "elementwise_result"]
 def elementwise_result(
     name: str, evaluate: Callable[..., Any], operator: str = ""
 ) -> Callable[..., Spec]:
-    """The rule for the result of an elementwise operation: NumPy itself says the dtype.
+    """The rule for the result of an elementwise operation: NumPy determines the dtype.
 
     Examples
     --------
@@ -48,9 +48,9 @@ def elementwise_result(
 
 
 def _resolved_dtype(evaluate: Callable[..., Any], specs: Sequence[Spec]) -> np.dtype[Any] | None:
-    """The dtype of a ufunc's result, in a tenth of the time that it takes to evaluate examples.
+    """The dtype of a ufunc's result, ten times as fast as evaluating examples.
 
-    None for Python numbers, and where it refuses the dtypes: to evaluate says so in NumPy's words.
+    None for Python numbers and unsupported dtypes, for which evaluation raises NumPy's error.
     """
     if not isinstance(evaluate, np.ufunc) or True in [spec.weak for spec in specs]:
         return None
@@ -75,7 +75,7 @@ def batch_elementwise(
     batched: tuple[bool, ...],
     params: dict[str, Any],
 ) -> Value:
-    """Line up the examples' axes behind the batch axis, then broadcast as ever."""
+    """Align the examples' axes after the batch axis, then broadcast as usual."""
     ranks = [len(shape_of(arg)) - flag for arg, flag in zip(args, batched, strict=True)]
     rank = max(ranks)
     aligned = [

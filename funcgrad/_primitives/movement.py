@@ -52,7 +52,7 @@ def movement(
     ----------
     name : str
     evaluate : callable
-        ``(raw value, **params) -> ndarray``; a view where it can be.
+        ``(raw value, **params) -> ndarray``, a view if possible.
     shape : callable
         ``(shape, **params) -> shape`` of the result.
     transpose : callable
@@ -68,7 +68,7 @@ def movement(
     rows_last : callable, optional
         See ``Movement``.
     gaps : bool
-        Whether the transpose leaves elements untouched.
+        Whether the transpose leaves elements absent.
     patch, join : callable, optional
         The transpose in place, and of many operations at once, see ``Linear``.
     source : callable, optional
@@ -119,7 +119,7 @@ def movement(
 
 
 def arrays(**cases: tuple[Shape, dict[str, Any]]) -> Callable[[], Iterator[Sample]]:
-    """One sample for each shape and params; the first also strided backwards, and complex."""
+    """One sample for each shape and parameters; the first one also reversed, and complex."""
 
     def samples() -> Iterator[Sample]:
         rng = np.random.default_rng(7)
@@ -149,14 +149,14 @@ def behind(parts: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def axes_before(shape: Shape, axes: tuple[int, ...], **params: Hashable) -> dict[str, Any] | None:
-    """Parameters where axis 0, which is none of the axes, is behind the others."""
+    """Parameters after axis 0, which is not among ``axes``, has been moved to the end."""
     if not shape or 0 in axes:
         return None
     return {"axis": tuple([axis - 1 for axis in axes]), **params}
 
 
 def keys_behind(keys: Sequence[Key], shape: Shape) -> tuple[Key, ...] | None:
-    """Indices that take all of axis 0, of an array where that is behind the others."""
+    """Indices that select all of axis 0, for an array whose axis 0 has been moved to the end."""
     candidates = [_key_behind(key, len(shape), shape[0]) for key in keys] if shape else [None]
     moved = tuple([key for key in candidates if key is not None])
     return moved if len(moved) == len(candidates) else None

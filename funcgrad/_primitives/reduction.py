@@ -1,7 +1,7 @@
 """Reductions.
 
-Every reduction has the parameters ``axis``, a tuple of axes that are not negative, and
-``keepdims``. Its differential is a sum over these axes of factor times tangent.
+Every reduction has the parameters ``axis``, a tuple of non-negative axes, and ``keepdims``. Its
+differential is a sum over these axes of factor times tangent.
 
 >>> reduce_sum(np.ones((2, 3)), axis=(1,), keepdims=False)
 array([3., 3.])
@@ -91,7 +91,7 @@ def reduction(
         ``(x, axis, keepdims, **params) -> raw value``.
     factor : callable
         ``(output, x, axis, keepdims, **params) -> factor``: the output's tangent is the sum over
-        ``axis`` of factor times tangent. The output comes with the reduced axes kept. None for a
+        ``axis`` of factor times tangent. The output is given with the reduced axes kept. None for a
         discrete result.
     selects : bool
         Whether the factor is a mask or a ``Selection``.
@@ -140,7 +140,7 @@ def batch_reduction(
     batched: tuple[bool, ...],
     params: dict[str, Any],
 ) -> Value:
-    """Every axis is one further back."""
+    """Shift axes by one: the batch is axis 0."""
     check_axes(primitive.name, params["axis"], len(shape_of(args[0])) - 1)
     axis = tuple([a + 1 for a in params["axis"]])
     return primitive(args[0], **{**params, "axis": axis})
@@ -189,7 +189,7 @@ reduce_sum: Primitive = _owning(
 
 
 def _count(shape: Shape, axis: Axes) -> int:
-    """How many elements are reduced to one."""
+    """The number of elements that are reduced to one."""
     return prod([shape[a] for a in axis])
 
 
@@ -231,7 +231,7 @@ reduce_mean: Primitive = _owning(
 
 
 def _freedom(shape: Shape, axis: Axes, correction: float) -> np.float64:
-    """The number that a sum of squares is divided by, of a type that can be divided by at 0."""
+    """The divisor of a sum of squares, as a NumPy scalar, by which division by 0 is allowed."""
     return np.float64(max(_count(shape, axis) - correction, 0))
 
 
@@ -275,7 +275,7 @@ def _var_factor(y: Value, x: Value, axis: Axes, keepdims: bool, correction: floa
 
 
 def _std_factor(y: Value, x: Value, axis: Axes, keepdims: bool, correction: float) -> Value:
-    """At no deviation at all, a kink, the subgradient of least norm is 0; so is its derivative."""
+    """If all deviations are 0, a kink, the subgradient of least norm and its derivative are 0."""
     inverse = float(1 / _freedom(shape_of(x), axis, correction))
     return _deviations(x, axis) * (inverse / where(y == 0, np.inf, y))
 
@@ -302,7 +302,7 @@ reduce_std: Primitive = _owning(
 
 
 def _gap(x: Value, axis: Axes, sign: int) -> Value:
-    """How far the greatest element, or with the sign -1 the least, is from the one next to it."""
+    """The distance from the greatest element (with the sign -1 the least) to the next one."""
     x = sign * (real(x) if is_complex(x) else x)
     top = reduce_max(x, axis=axis, keepdims=True)
     best = x == top
@@ -324,7 +324,7 @@ def _greatest(y: Value, x: Value, axis: Axes, keepdims: bool) -> Value:
     count = reduce_sum(best, axis=axis, keepdims=True)
     if type(count) in RAW and np.all(count == 1):
         return best
-    # The shares are rounded once, where they are few: in float16 a count above 65504 is infinite.
+    # Shares are rounded once, on the smaller array: in float16 a count above 65504 is infinite.
     return Selection(best, _in(1.0 / count, dtype_of(x)))
 
 
@@ -373,7 +373,7 @@ def _softmax(y: Value, x: Value, axis: Axes, keepdims: bool) -> Value:
     """The share of each summand; the limits where summands are infinite or all of them zero."""
     if type(y) in RAW and np.all(np.abs(y) < 16):
         return exp(x - y)
-    share = exp(x - where(isinf(y), np.inf, y))  # all off by one factor, as a large y is rounded
+    share = exp(x - where(isinf(y), np.inf, y))  # one common error if y is large
     if dtype_of(x).kind != "c":
         share = where(x == np.inf, 1.0, share)
     total = reduce_sum(share, axis=axis, keepdims=True)
@@ -402,8 +402,8 @@ logsumexp: Primitive = _owning(
     traits=TRANSCENDENTAL | OWNS,
     kinks=Kinks(_cut_of_logsumexp),
 )
-"""``log(sum(exp(x)))``, without overflow. Where all summands are zero (``x`` is -inf), so is the
-derivative; where some ``x`` are infinite, they share it."""
+"""Computes ``log(sum(exp(x)))`` without overflow. If all summands are zero (``x`` is -inf), the
+derivative is zero; infinite elements share it."""
 
 
 # Truth, counts and positions.

@@ -68,10 +68,10 @@ _INTEGERS: Final = MappingProxyType({np.dtype(kind).itemsize: np.dtype(kind) for
 
 
 def _chosen(condition: Raw, x: Raw, y: Raw) -> Any:
-    """``np.where``, by bits where that is quicker: it branches at every element, and guesses.
+    """``np.where``, with bit operations if they are faster: NumPy branches at every element.
 
-    Signs of activations cost it 4 to 10 times as much as the bits do, and a condition for each row
-    twice as much if the others are zeros. To find that out costs a twentieth.
+    For signs of activations NumPy takes 4 to 10 times as long as bit operations, and for a
+    condition for each row twice as long if the others are zeros. The test takes a twentieth.
     """
     size = max(np.size(condition), np.size(x), np.size(y))
     if size < _MANY or type(condition) is not np.ndarray or condition.dtype.char != "?":
@@ -99,7 +99,7 @@ def _chosen_bits(condition: Array, x: Array, y: Array) -> Array:
         return mask & x
     if not x.ndim and not x:
         return ~mask & y
-    # In place: two results of some megabytes each would take NumPy more time than the work does.
+    # In place: allocating two results of some megabytes would take longer than the work.
     shape = np.broadcast_shapes(mask.shape, x.shape, y.shape)
     bits = np.bitwise_xor(x, y, out=np.empty(shape, x.dtype))
     bits &= mask
@@ -120,7 +120,7 @@ where = elementwise(
 )
 
 Chooses = Callable[[Value, Value], Value]
-"""Whether an extremum of two arguments takes the first of them; the second may tie with it."""
+"""Whether an extremum of two arguments selects the first; the second may be equal."""
 
 
 def _extremum(
@@ -215,7 +215,7 @@ def _nan_to_num(
     if dtype_of(x).kind != "f":
         return x
     most = float(np.finfo(dtype_of(x)).max)
-    result = m.where(m.isnan(x), nan, x)  # which may be an infinity that stays
+    result = m.where(m.isnan(x), nan, x)  # infinities may stay
     result = m.where(m.equal(x, np.inf), most if posinf is None else posinf, result)
     return m.where(m.equal(x, -np.inf), -most if neginf is None else neginf, result)
 

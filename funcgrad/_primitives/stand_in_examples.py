@@ -23,9 +23,9 @@ __all__ = ["chosen_examples", "deputed", "deputy_of"]
 
 
 def deputed(mask: Value, values: Value) -> Value:
-    """Values in which examples outside of a mask are the first one within it.
+    """Replace examples outside a mask by the first example inside it.
 
-    Where the mask is empty they are the first example. Deputies have no derivative.
+    With an empty mask the first example is used. Deputies have no derivative.
     """
     if shape_of(mask) == (0,):
         return values
@@ -33,7 +33,7 @@ def deputed(mask: Value, values: Value) -> Value:
 
 
 def deputy_of(mask: Value, values: Value) -> Value:
-    """The first example within a mask, or of all where it is empty. It has no derivative."""
+    """The first example inside a mask, or of all if it is empty. It has no derivative."""
     place = position_of_max(unfollowed(mask), axis=(0,), keepdims=False)
     return gather(unfollowed(values), place, axis=0, unique=True)
 

@@ -86,7 +86,7 @@ def flat(x: Value) -> Value:
 
 
 def inverse_axes(axes: tuple[int, ...]) -> tuple[int, ...]:
-    """The order of axes that undoes another."""
+    """The inverse of a permutation of axes."""
     return tuple(sorted(range(len(axes)), key=axes.__getitem__))
 
 
@@ -137,7 +137,7 @@ def swap_last_axes(x: Value) -> Value:
 
 
 def move_axis(x: Value, source: int, destination: int) -> Value:
-    """One axis moved, the others in their order; axes are counted from the front."""
+    """Move one axis; the others keep their order. Axes are not negative."""
     if source == destination:
         return x
     axes = [a for a in range(len(shape_of(x))) if a != source]
@@ -179,7 +179,7 @@ def _roll_source(x: OperandText, shift: tuple[int, ...], axis: tuple[int, ...]) 
 def _roll_windows(
     result: Raw, x: Raw, shift: tuple[int, ...], axis: tuple[int, ...]
 ) -> list[tuple[Any, Any]]:
-    """The index map of ``roll``: along each axis, elements before a place go behind the others."""
+    """The index map of ``roll``: along each axis, the first elements move behind the others."""
     pairs = [(result, x)]
     for along, size in enumerate(x.shape):
         total = sum([n for n, rolled_axis in zip(shift, axis, strict=True) if rolled_axis == along])
@@ -340,7 +340,7 @@ def _batch_assemble(
     batched: tuple[bool, ...],
     params: dict[str, Any],
 ) -> Value:
-    """The batching rule: parts that all examples share are assembled once."""
+    """The batching rule: parts shared by all examples are assembled once."""
     keys, shape = params["keys"], params["shape"]
     unshared = [k for k, flag in enumerate(batched) if flag]
     shared = [k for k, flag in enumerate(batched) if not flag]
@@ -388,7 +388,7 @@ def _assemble_source(*operands: OperandText, keys: tuple[Key, ...], shape: Shape
 
 
 def _is_view(shape: Shape, key: Key) -> bool:
-    """Whether NumPy takes a view at an index, rather than a number."""
+    """Whether NumPy returns a view for an index, rather than a scalar."""
     return ... in key or None in key or bool(_viewed(shape, key))
 
 
@@ -416,7 +416,7 @@ assemble: Primitive = Primitive(
 
 
 def cast(x: Value, *, dtype: np.dtype[Any]) -> Value:
-    """``x`` in another dtype; a complex number becomes real by its real part."""
+    """Convert ``x`` to another dtype; a complex number is converted to its real part."""
     return (cast_inexact if is_inexact(dtype) else cast_discrete)(x, dtype=dtype)
 
 
@@ -443,13 +443,13 @@ def _cast_primitive(name: str, differential: Differential, *targets: str) -> Pri
     )
 
 
-# The transformations cast tangents to the output's dtype and cotangents to the argument's, which
-# is all there is to a cast's differential.
+# The transformations cast tangents to the output's dtype and cotangents to the argument's, so a
+# cast needs no further differential.
 cast_inexact: Primitive = _cast_primitive("cast", Partials((SAME,)), "e", "f", "d", "D")
 cast_discrete: Primitive = _cast_primitive("cast_discrete", DISCRETE, "i", "?")
 
 
-# No move at all.
+# Identities.
 
 
 def _itself(x: Any) -> Any:
