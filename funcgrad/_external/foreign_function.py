@@ -358,9 +358,9 @@ def foreign(
         ``vjp(primals, result, cotangent)`` returns a tuple with the cotangent of each argument
         (None for zero), linear in the cotangent of the result: the adjoint under Re<u, v>.
     batch : {"loop", "stacked"} or callable
-        What ``vmap`` does. ``"loop"`` calls ``f`` for each example. ``"stacked"`` calls ``f`` once,
-        on arrays whose first axis is the examples. A function is called instead of ``f`` on such
-        arrays. Results have the first axis, too. Nested batches are joined.
+        The behaviour of ``vmap``. ``"loop"`` calls ``f`` for each example. ``"stacked"`` calls
+        ``f`` once, on arrays whose first axis is the examples. A function is called instead of
+        ``f`` on such arrays. Results have the first axis, too. Nested batches are joined.
     numerical : bool or float
         Whether to compute derivatives by finite differences where no rule is given. A float is the
         relative accuracy of the values of ``f``, such as the tolerance of a solver; with True the

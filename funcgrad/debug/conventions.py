@@ -1,6 +1,6 @@
 """Which conventions derivatives follow at a point: operations at kinks, ties, jumps and edges.
 
-The conventions are those of ``funcgrad/numpy/EDGES.md``. Which convention applied follows from the
+``funcgrad/numpy/EDGES.md`` explains the conventions. Which convention applied follows from the
 operation's declaration, its derivative, and its slopes on both sides.
 """
 

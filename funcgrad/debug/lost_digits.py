@@ -234,7 +234,7 @@ class _Twofold(Trace):
         params: Mapping[str, Any],
         outs: Sequence[Raw],
     ) -> Sequence[Raw]:
-        """Return the results in the higher precision, or in their own if there is no higher one."""
+        """Return the results in the higher precision, if the operation has one."""
         if Trait.CONVERTS in primitive.traits and _is_inexact(outs[0]):
             return (precise[0],)
         try:

@@ -231,7 +231,7 @@ def innermost_value(value: object, kind: type[Any]) -> Any:
     return value
 
 
-# ------------------------------------------------------------------------- what is not followed
+# ------------------------------------------------------------------------- closed-over values
 
 
 _BINDING: Final[Mapping[CodeType, Callable[[Mapping[str, Any]], Sequence[Any]]]] = MappingProxyType(

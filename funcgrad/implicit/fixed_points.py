@@ -83,8 +83,8 @@ def fixed_point(
     tangent_solve : callable
         The solver for (1 - ∂f/∂x) dx = db; see ``custom_root``.
     failed : {"raise", "nan"}
-        What happens if the iteration does not converge, or 1 - ∂f/∂x is singular: an error (outside
-        ``jit`` and ``vmap``), or a result of NaN.
+        The behaviour if the iteration does not converge, or 1 - ∂f/∂x is singular: an error
+        (outside ``jit`` and ``vmap``), or a result of NaN.
 
     Returns
     -------

@@ -69,7 +69,7 @@ def cg(
         The preconditioner: an approximate inverse of A, also symmetric and positive definite. It
         has no derivative.
     failed : {"raise", "nan"}
-        What happens if the iteration does not converge. With "raise", x is the last iterate, as in
+        The behaviour if the iteration does not converge. With "raise", x is the last iterate, as in
         SciPy, and a derivative raises an error (outside ``jit`` and ``vmap``). With "nan", x and
         all of its derivatives are NaN.
 

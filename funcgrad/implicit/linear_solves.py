@@ -88,9 +88,9 @@ def custom_linear_solve(
         Whether ``solve`` returns a pair ``(solution, aux)``. Then the pair is returned; ``aux`` is
         a pytree of arrays without derivatives.
     failed : {"raise", "nan"}
-        What happens if a solver reports a failure, by ``info`` or by an exception (singular matrix,
-        no convergence). "raise" raises an error (outside ``jit`` and ``vmap``); "nan" makes the
-        solution and all of its derivatives NaN. With ``has_aux`` an exception of ``solve`` is
+        The behaviour if a solver reports a failure, by ``info`` or by an exception (singular
+        matrix, no convergence). "raise" raises an error (outside ``jit`` and ``vmap``); "nan" makes
+        the solution and all of its derivatives NaN. With ``has_aux`` an exception of ``solve`` is
         always raised, because ``aux`` is missing.
 
     Returns
@@ -188,7 +188,7 @@ class LinearSystem:
     key : object
         An object that marks systems with the same A.
     failed : {"raise", "nan"}
-        What happens if a solver fails.
+        The behaviour if a solver fails.
     """
 
     unknown: Unknown

@@ -137,7 +137,7 @@ def custom_root(
         Whether ``solve`` returns a pair ``(x, aux)``. Then the pair is returned; ``aux`` is a
         pytree of arrays without derivatives.
     failed : {"raise", "nan"}
-        What happens if the derivative is singular, or a solver reports a failure by an exception.
+        The behaviour if the derivative is singular, or a solver reports a failure by an exception.
         "raise" raises an error (outside ``jit`` and ``vmap``); "nan" makes the root and all of its
         derivatives NaN. With ``has_aux`` an exception of ``solve`` is always raised, because
         ``aux`` is missing.
@@ -305,7 +305,7 @@ class Root:
     key : object
         An object that marks calls for this root.
     failed : {"raise", "nan"}
-        What happens if the solver fails.
+        The behaviour if the solver fails.
     sides : callable, optional
         ``(unknown, solution, solver's result) -> sides`` of the elements (see ``active_bounds``).
         The sides are further results of the call.

@@ -122,7 +122,7 @@ class SolutionCall(JvpCall):
         if transposed is None or any(recorder.index_of(arg) >= 0 for arg in args[count:]):
             raise DifferentiationError(
                 f"linear_transpose: the function is not linear: {self.name} is linear in a"
-                " right-hand side alone."
+                " right-hand side only."
             )
         inner = [recorder.inner(arg) for arg in args]
         params = inner[count:]

@@ -57,7 +57,7 @@ def root(
     tangent_solve : callable
         See ``fg.custom_root``.
     failed : {"raise", "nan"}
-        What happens if ∂f/∂x is singular, or the solver reports a failure by SciPy's result object
+        The behaviour if ∂f/∂x is singular, or the solver reports a failure by SciPy's result object
         or by an exception: an error, or NaN in the solution and all of its derivatives (in a batch,
         for that example only).
     tol : float
@@ -395,8 +395,8 @@ def _solution_in(name: str, result: Tree) -> Any:
                 raise ConvergenceError(
                     placed(
                         f"{name}: the solver has not found a solution: {said}. Start closer to it,"
-                        " allow more steps, or use another method; without a solution there is no"
-                        " derivative."
+                        " allow more steps, or use another method; the derivative needs a"
+                        " solution."
                     )
                 )
             return getattr(result, place)

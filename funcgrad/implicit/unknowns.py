@@ -65,7 +65,7 @@ class Unknown:
     specs: tuple[Spec, ...]
 
     @classmethod
-    def read(cls, operation: str, what: str, tree: Tree) -> tuple[Unknown, list[Value]]:
+    def read(cls, operation: str, argument: str, tree: Tree) -> tuple[Unknown, list[Value]]:
         """Make the unknown from a tree such as the starting point; return it and the leaves.
 
         Raises
@@ -74,12 +74,12 @@ class Unknown:
             A leaf is an integer or a boolean.
         """
         leaves, structure = pytrees.flatten(tree)
-        values = values_of(operation, leaves, structure, lambda: what)
+        values = values_of(operation, leaves, structure, lambda: argument)
         for place, value in enumerate(values):
             if not is_inexact(dtype_of(value)):
                 raise DtypeError(
                     placed(
-                        f"{operation}: the dtype of {what}{structure.paths()[place]} is"
+                        f"{operation}: the dtype of {argument}{structure.paths()[place]} is"
                         f" {dtype_of(value)}, but the unknown of an equation has to be"
                         " floating-point. Pass 1.0 rather than 1, or x.astype(float)."
                     )
@@ -96,7 +96,7 @@ class Unknown:
         """Return NaN for every element of the unknown."""
         return [np.full(spec.shape, np.nan, spec.dtype)[()] for spec in self.specs]
 
-    def values(self, tree: Tree, what: str) -> list[Value]:
+    def values(self, tree: Tree, argument: str) -> list[Value]:
         """Check a tree against the unknown; return its leaves, in the dtypes of the unknown.
 
         Raises
@@ -104,10 +104,10 @@ class Unknown:
         TreeError, ShapeError, DtypeError
             The tree has another structure or shape, or is complex while the unknown is real.
         """
-        leaves = pytrees.flatten_like(self.structure, tree, f"{self.operation}: {what}")
-        values = values_of(self.operation, leaves, self.structure, lambda: what)
+        leaves = pytrees.flatten_like(self.structure, tree, f"{self.operation}: {argument}")
+        values = values_of(self.operation, leaves, self.structure, lambda: argument)
         for place, (value, spec) in enumerate(zip(values, self.specs, strict=True)):
-            name = f"{self.operation}: {what}"
+            name = f"{self.operation}: {argument}"
             if shape_of(value) != spec.shape:
                 raise ShapeError(
                     placed(
@@ -125,11 +125,11 @@ class Unknown:
                 )
         return [as_spec(value, spec) for value, spec in zip(values, self.specs, strict=True)]
 
-    def function(self, f: Callable[[Any], Any], what: str) -> Callable[[Any], Any]:
+    def function(self, f: Callable[[Any], Any], argument: str) -> Callable[[Any], Any]:
         """Convert a function of lists of values to a function of pytrees, for users."""
 
         def called(tree: Tree) -> Any:
-            return self.tree(f(self.values(tree, what)))
+            return self.tree(f(self.values(tree, argument)))
 
         return called
 

@@ -152,7 +152,7 @@ def times_of(ts: ArrayLike) -> Tensor:
             placed(f"odeint: ts has to be a vector of times, got an array of shape {shape}.")
         )
     if not shape[0]:
-        raise ArgumentError(placed("odeint: ts is empty; its first time is that of y0."))
+        raise ArgumentError(placed("odeint: ts is empty; its first time belongs to y0."))
     if dtype.kind not in "biuf":
         raise DtypeError(placed(f"odeint: ts has to hold real numbers, got {dtype}."))
     return wrap(value) if dtype.kind == "f" else fnp.astype(wrap(value), np.float64)

@@ -36,7 +36,7 @@ RightHandSide: TypeAlias = Callable[[Leaves, Tensor], Leaves]
 TOO_MANY, TOO_SMALL, DISORDER = 1, 2, 3
 """Failures: too many steps, too small steps, unsorted times. 0 is success."""
 
-# The controller's constants are those of DOPRI5 (Hairer, Nørsett and Wanner, section IV.2 of volume
+# The controller's constants come from DOPRI5 (Hairer, Nørsett and Wanner, section IV.2 of volume
 # II, where it is derived): a small power of the previous error stabilizes the sizes.
 SAFETY, MEMORY = 0.9, 0.04
 LEAST_FACTOR, GREATEST_FACTOR = 0.2, 10.0

@@ -200,10 +200,10 @@ def _operands(x: ArrayLike, kernel: ArrayLike, name: str) -> tuple[Value, Value,
     return reshape(value, shape=(1, *shape_of(value))), weights, True
 
 
-def _groups(groups: int, count: int, what: str, name: str) -> int:
+def _groups(groups: int, count: int, items: str, name: str) -> int:
     parts = integer(groups, name, "groups")
     if parts < 1 or count % parts:
-        raise ShapeError(f"{name}: {count} {what} cannot be divided into {parts} groups.")
+        raise ShapeError(f"{name}: {count} {items} cannot be divided into {parts} groups.")
     return parts
 
 

@@ -147,15 +147,15 @@ def value_and_grad(
     ChunkError
         A chunk cannot be loaded, or kills its workers; the error has its index and the traceback.
     WorkerError
-        There is no worker, or a worker has other versions of libraries or different last bits.
+        No worker is available, or a worker has other versions of libraries or different last bits.
     DifferentiationError
         The result of the loss is not a real scalar.
 
     Notes
     -----
     Sums follow a fixed binary tree over the indices of the chunks, and each worker multiplies
-    matrices with one thread. ``funcgrad/parallel/README.md`` explains which data are sent, and what
-    happens when workers die.
+    matrices with one thread. ``funcgrad/parallel/README.md`` explains which data are sent, and the
+    effect of dying workers.
 
     Examples
     --------

@@ -53,7 +53,7 @@ def raw_leaves(operation: str, tree: object) -> tuple[list[Value], Structure]:
     Raises
     ------
     LeafError, DtypeError
-        A leaf is no array.
+        A leaf is not an array.
     TracerError
         A leaf is followed by a transformation.
     """

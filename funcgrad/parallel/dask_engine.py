@@ -47,7 +47,7 @@ class DaskEngine(ExecutorEngine):
         self._turn = 0
         self._misses = 0  # failed attempts in a row to reach a worker directly
 
-    # What is sent.
+    # Sending.
 
     def carried(self, value: object, waiting: Deadline, losses: int) -> object:
         """Send a value to one worker, each time to another.

@@ -68,7 +68,7 @@ class ExecutorEngine:
         self.store = None if self.shipped else ChunkStore()
         self._reads_files = True
 
-    # What is sent.
+    # Sending.
 
     def carried(self, value: object, waiting: Deadline, losses: int) -> object:
         """Turn a value into an argument of tasks; it exists while the result lives."""

@@ -1,4 +1,4 @@
-"""Interruptible waits, which log after ten seconds what they wait for.
+"""Interruptible waits, which log their reason after ten seconds.
 
 >>> Deadline("grad", timeout=1.0).until(lambda seconds: True, lambda: "a bus")
 """

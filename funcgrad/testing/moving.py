@@ -378,7 +378,7 @@ class Mover:
         ----------
         seed : int
         begin : callable, optional
-            Moves a start before the search, as ``point_strategy.across`` does.
+            Moves a start before the search, as ``point_strategy._across`` does.
 
         Raises
         ------

@@ -3,13 +3,13 @@
 The function is staged, and its program runs with one operation replaced: the replacement has the
 same values, but a mistake in its differential. Nothing global is changed.
 
-``mistaken`` returns an operation with the same values and a mistake. The original operation is not
+``_mistaken`` returns an operation with the same values and a mistake. The original operation is not
 changed.
 
 >>> import numpy as np
 >>> from funcgrad._primitives.elementwise import multiply
 >>> from funcgrad._transforms.forward import jvp
->>> wrong = mistaken(multiply, "missing term 1")
+>>> wrong = _mistaken(multiply, "missing term 1")
 >>> jvp(wrong, (2.0, 3.0), (1.0, 1.0))
 (Tensor(6.0), Tensor(3.0))
 """
@@ -70,7 +70,7 @@ _OF_RESULTS: Final[Mapping[str, Callable[[Value], Value]]] = MappingProxyType(
 _REVERSE: Final = ", in reverse mode only"
 
 
-def kinds_of_mistakes(arity: int) -> tuple[str, ...]:
+def _kinds_of_mistakes(arity: int) -> tuple[str, ...]:
     """Return the possible mistakes in an operation with this number of arguments."""
     kinds = [*_OF_RESULTS, f"factor{_REVERSE}"]
     if arity == 1:
@@ -81,14 +81,14 @@ def kinds_of_mistakes(arity: int) -> tuple[str, ...]:
     return tuple(kinds)
 
 
-def mistaken(operation: Primitive, kind: str) -> Primitive:
+def _mistaken(operation: Primitive, kind: str) -> Primitive:
     """Make an operation with the same values and a mistake in its differential.
 
     Parameters
     ----------
     operation : Primitive
     kind : str
-        See ``kinds_of_mistakes``.
+        See ``_kinds_of_mistakes``.
     """
     if kind.endswith(_REVERSE):
         differential = Linearized(
@@ -295,8 +295,8 @@ def would_notice(check: Callable[[Any], Any], f: Callable[..., Any], *args: Pytr
     noticed: list[Mistake] = []
     missed: list[Mistake] = []
     for use in uses:
-        for kind in kinds_of_mistakes(use.arity):
-            wrong = mistaken(use.operation, kind)
+        for kind in _kinds_of_mistakes(use.arity):
+            wrong = _mistaken(use.operation, kind)
             function = _with_replaced(f, partial(_replaced, use, wrong))
             if not _differs(function, args, right):
                 continue

@@ -14,7 +14,7 @@ branches.
 >>> import funcgrad.numpy as fnp
 >>> from funcgrad.testing.points import mover_of
 >>> mover = mover_of("test", lambda x: fnp.where(x > 1000.0, x, -x), (1.0,), 1e-3)
->>> (x,) = across(mover, mover.start(), [1])
+>>> (x,) = _across(mover, mover.start(), [1])
 >>> bool(x > 1000)
 True
 """
@@ -53,7 +53,7 @@ _MOST_SKIPPED: Final = 8
 """The maximum number of earlier crossings that are skipped."""
 
 
-def across(mover: Mover, point: Point, choices: Sequence[int]) -> Point:
+def _across(mover: Mover, point: Point, choices: Sequence[int]) -> Point:
     """Cross the comparisons and choices that ``choices`` select, one after the other.
 
     Parameters
@@ -262,7 +262,7 @@ def points(f: Callable[..., Any], *specs: Any, margin: float = 1e-3) -> Any:
         offsets = _Offsets(numbers, seed)
         begun = [_moved(leaf, offsets) for leaf in examples]
         mover = mover_of("points", f, pytrees.unflatten(structure, begun), margin)
-        return mover.moved(0, lambda mover, start: across(mover, start, choices))
+        return mover.moved(0, lambda mover, start: _across(mover, start, choices))
 
     return st.tuples(steps, seeds, sides).map(moved)
 

@@ -48,7 +48,7 @@ class Promise:
     check: Callable[[], None]
 
 
-def run_suite(
+def _run_suite(
     operation: str, title: str, promises: Sequence[Promise], without: Collection[str]
 ) -> None:
     """Check all promises except those in ``without``; raise one error for all broken ones."""
@@ -161,7 +161,7 @@ def check_optimizer(
         Promise("derivative", "The derivative through two steps is right.", run.derivative),
         Promise("descent", "A quadratic loss falls.", run.descent),
     )
-    run_suite("check_optimizer", type(optimizer).__name__, promises, without)
+    _run_suite("check_optimizer", type(optimizer).__name__, promises, without)
 
 
 def _example() -> Any:
@@ -395,7 +395,7 @@ def check_layer(
                 lambda: dtype_kept(called, args),
             ),
         ]
-    run_suite("check_layer", title, promises, without)
+    _run_suite("check_layer", title, promises, without)
 
 
 def _tree(layer: Pytree) -> None:

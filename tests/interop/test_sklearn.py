@@ -309,7 +309,7 @@ REFUSALS: list[tuple[Any, type[Exception], str]] = [
             .partial_fit(FLOWERS, KINDS, classes=[0, 1])
         ),
         errors.ArgumentError,
-        "are not those of the first call",
+        "differ from the first call",
     ),
     (
         lambda: Classifier().partial_fit(FLOWERS, KINDS, classes=[0, 1]),

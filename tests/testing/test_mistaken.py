@@ -18,7 +18,7 @@ from funcgrad.tensor.tensor import tensor
 from funcgrad.testing import laws
 from funcgrad.testing.laws.derivative_laws import grad_is_numerical, modes_agree
 from funcgrad.testing.operations.cases import cases_of
-from funcgrad.testing.planted_mistakes import _derivatives, kinds_of_mistakes, mistaken
+from funcgrad.testing.planted_mistakes import _derivatives, _kinds_of_mistakes, _mistaken
 from funcgrad.testing.subject import subject_of
 from tests.conformance import Case, every_primitive
 
@@ -46,12 +46,12 @@ def planted() -> Iterator[tuple[str, Case, Primitive]]:
         case = None if isinstance(primitive.structure, Control) else smooth_case(primitive)
         if case is None:
             continue
-        kinds = kinds_of_mistakes(len(case.sample.args))
+        kinds = _kinds_of_mistakes(len(case.sample.args))
         point = case.point(case.differentiable)
         right = _derivatives(subject_of("test", function_of(case, primitive), point, None))
         for step in range(len(kinds)):
             kind = kinds[(turn + step) % len(kinds)]
-            wrong = mistaken(primitive, kind)
+            wrong = _mistaken(primitive, kind)
             try:
                 values = _derivatives(subject_of("test", function_of(case, wrong), point, None))
             except Exception:

@@ -113,7 +113,7 @@ class Classifier(ClassifierMixin, Estimator):  # type: ignore[misc] # score diff
                 )
         elif known is not None and not np.array_equal(known, self.classes_):
             raise ArgumentError(
-                f"{self._name('partial_fit')}: classes {known} are not those of the first call,"
+                f"{self._name('partial_fit')}: classes {known} differ from the first call,"
                 f" {self.classes_}."
             )
         return self._partial_fit(X, y, sample_weight, known)

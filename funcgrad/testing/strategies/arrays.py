@@ -97,7 +97,7 @@ def lattice(count: int, low: float, high: float) -> np.ndarray[Any, Any]:
     return numbers
 
 
-def smooth_arrays(
+def _smooth_arrays(
     name: str, dtype: np.dtype[Any], shape: Shape, low: float, high: float
 ) -> Strategy:
     """Draw inexact arrays with elements in a range."""
@@ -256,7 +256,7 @@ def _arrays(name: str, dtype: np.dtype[Any], shape: Shape, elements: Drawn) -> S
             elements = st.booleans() if dtype.kind == "b" else st.integers(int(low), int(high))
         return hnp.arrays(dtype, shape, elements=elements)
     low, high = _limits(name, elements)
-    return smooth_arrays(name, dtype, shape, low, high)
+    return _smooth_arrays(name, dtype, shape, low, high)
 
 
 def dtype_for(name: str, dtype: DTypeLike) -> np.dtype[Any]:
