@@ -14,7 +14,7 @@ from tests.together import together
 LEAST, SHARED = "the subgradient of least norm", "shared among equal elements"
 PLACES = "with equal elements ordered by position"
 INSIDE, BOTH = "the limit from inside", "the slope on both sides"
-UNDEFINED = "undefined, like the value"
+UNDEFINED = "following the value"
 
 AT = [
     (abs, (0.0,), "absolute", "a kink", LEAST, 0, -1, 1),
@@ -34,7 +34,7 @@ AT = [
         (-1.0,),
         "log",
         "outside of its domain",
-        "undefined, like the value",
+        "following the value",
         *[math.nan] * 3,
     ),
     (fg.scipy.special.i1e, (0.0,), "i1e", "a kink", "", 0.5, 0.5, 0.5),

@@ -313,9 +313,7 @@ def _rule(operation: Primitive, sides: Sides, is_end: bool, depth: float) -> tup
     """Return the kind of place and the convention, in the order of the principles."""
     derivative, left, right, kind = sides
     if is_end:
-        return (
-            (OUTSIDE, "undefined, like the value") if depth < 0 else (END, "the limit from inside")
-        )
+        return (OUTSIDE, "following the value") if depth < 0 else (END, "the limit from inside")
     if kind == POLE:
         return POLE, "where the value is infinite"
     if kind == JUMP:

@@ -10,7 +10,7 @@ kink.
 >>> for row in rows_of("numpy.sqrt", fnp.sqrt):
 ...     print(row)
 | `numpy.sqrt(0)` | the end of its domain | inf | nan, inf | the limit from inside | 2 |
-| `numpy.sqrt(-1)` | outside of its domain | nan |  | undefined, like the value | 3 |
+| `numpy.sqrt(-1)` | outside of its domain | nan |  | following the value | 3 |
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _NAMESPACES: Final[Mapping[str, ModuleType]] = MappingProxyType(
 
 _SOURCES: Final = (
     ("the limit from inside", 2),
-    ("undefined, like the value", 3),
+    ("following the value", 3),
     ("the subgradient of least norm", 5),
     ("shared among equal elements", 6),
     ("with equal elements ordered", 6),

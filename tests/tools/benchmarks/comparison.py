@@ -6,6 +6,7 @@ it writes ``examples/docs/comparison.md``. A library that is not installed is le
 
 from __future__ import annotations
 
+import marshal
 import subprocess
 import sys
 import time
@@ -259,11 +260,13 @@ def _needs(package: str) -> set[str]:
 
 
 def _files(name: str) -> int:
-    if name == "funcgrad":  # installed in place: what the wheel would have
+    if name == "funcgrad":  # installed in place: the files of the wheel, and pip's byte code
         folder = Path(import_module("funcgrad").__path__[0])
-        return sum(
-            path.stat().st_size for path in folder.rglob("*") if path.suffix in (".py", ".md")
-        )
+        files = [path for path in folder.rglob("*") if path.suffix in (".py", ".md")]
+        codes = [
+            compile(path.read_text("utf-8"), str(path), "exec") for path in folder.rglob("*.py")
+        ]
+        return sum(path.stat().st_size for path in files) + sum(map(len, map(marshal.dumps, codes)))
     return sum(
         path.stat().st_size
         for path in (Path(str(file.locate())) for file in distribution(name).files or ())
