@@ -1,7 +1,7 @@
 """Fourier, cosine and sine transforms, under SciPy's names; SciPy itself is not needed.
 
-The Fourier transforms are those of ``funcgrad.numpy.fft``. A cosine or sine transform is the real
-or imaginary part of one, with phase factors before and after (Makhoul, "A fast cosine
+``funcgrad.numpy.fft`` has the Fourier transforms. A cosine or sine transform is the real or
+imaginary part of a Fourier transform, with phase factors before and after (Makhoul, "A fast cosine
 transform in one and two dimensions", IEEE Transactions on Acoustics, Speech, and Signal Processing
 28, 1980). All are linear.
 
@@ -94,7 +94,7 @@ def dct(
 ) -> Tensor:
     """The discrete cosine transform.
 
-    Of type 2 it is ``2 * sum over j of x[j] cos(pi k (2 j + 1) / (2 n))``; for the other types see
+    Type 2 is ``2 * sum over j of x[j] cos(pi k (2 j + 1) / (2 n))``; for the other types see
     ``scipy.fft.dct``.
 
     Parameters
@@ -111,8 +111,8 @@ def dct(
     overwrite_x, workers
         Ignored: tensors never change, and one thread computes.
     orthogonalize : bool, optional
-        Whether to scale the numbers at the ends so that the matrix of the transform is orthogonal
-        up to a factor. By default only with "ortho".
+        Whether to scale the first and last elements so that the matrix of the transform is
+        orthogonal up to a factor. By default only with "ortho".
 
     Returns
     -------
@@ -121,9 +121,9 @@ def dct(
     Raises
     ------
     ShapeError
-        The axis does not exist, or there are too few numbers for a transform.
+        The axis does not exist, or has too few elements for a transform.
     ArgumentError
-        There is no such type, or ``norm`` is another word.
+        ``type`` or ``norm`` has another value.
 
     Examples
     --------
@@ -143,7 +143,7 @@ def idct(
     workers: int | None = None,
     orthogonalize: bool | None = None,
 ) -> Tensor:
-    """The inverse of ``dct`` of a type; the parameters and errors are the same.
+    """The inverse of ``dct`` of the same type; for parameters and errors see ``dct``.
 
     Examples
     --------
@@ -165,9 +165,8 @@ def dst(
 ) -> Tensor:
     """The discrete sine transform.
 
-    Of type 2 it is ``2 * sum over j of x[j] sin(pi (k + 1) (2 j + 1) / (2 n))``; for the other
-    types see ``scipy.fft.dst``. The parameters and errors are those of ``dct``; the length of type
-    1 is ``2 (n + 1)``.
+    Type 2 is ``2 * sum over j of x[j] sin(pi (k + 1) (2 j + 1) / (2 n))``; for the other types see
+    ``scipy.fft.dst``. For parameters and errors see ``dct``; the length of type 1 is ``2 (n + 1)``.
 
     Examples
     --------
@@ -187,7 +186,7 @@ def idst(
     workers: int | None = None,
     orthogonalize: bool | None = None,
 ) -> Tensor:
-    """The inverse of ``dst`` of a type; the parameters and errors are the same.
+    """The inverse of ``dst`` of the same type; for parameters and errors see ``dct``.
 
     Examples
     --------
@@ -249,7 +248,7 @@ def idctn(
     workers: int | None = None,
     orthogonalize: bool | None = None,
 ) -> Tensor:
-    """The inverse of ``dctn``; the parameters and errors are the same.
+    """The inverse of ``dctn``; for parameters and errors see ``dctn``.
 
     Examples
     --------
@@ -270,7 +269,7 @@ def dstn(
     workers: int | None = None,
     orthogonalize: bool | None = None,
 ) -> Tensor:
-    """The sine transform along several axes; the parameters and errors are those of ``dctn``.
+    """The sine transform along several axes; for parameters and errors see ``dctn``.
 
     Examples
     --------
@@ -290,7 +289,7 @@ def idstn(
     workers: int | None = None,
     orthogonalize: bool | None = None,
 ) -> Tensor:
-    """The inverse of ``dstn``; the parameters and errors are the same.
+    """The inverse of ``dstn``; for parameters and errors see ``dctn``.
 
     Examples
     --------
@@ -305,7 +304,7 @@ def idstn(
 
 
 class _Kind(NamedTuple):
-    """A type of cosine or sine transform, as a part of a Fourier transform of numbers x[j].
+    """A type of cosine or sine transform, as a part of a Fourier transform of x.
 
     Attributes
     ----------
@@ -314,9 +313,9 @@ class _Kind(NamedTuple):
     shift : tuple of float
         The offsets of j and k in the angles ``pi j k / (n + length)``.
     edges : tuple of float
-        The weights of the first and the last number; that of all others is 2.
+        The weights of the first and the last element; the others have the weight 2.
     before, after : tuple of float
-        The factors of the first and the last number, before and after, that make the transform
+        The factors of the first and the last element, before and after, that make the transform
         orthogonal.
     """
 
@@ -386,7 +385,7 @@ def _resized(value: Tensor, n: int, kind: _Kind, name: str) -> Tensor:
     """Truncate the last axis of a value, or pad it with zeros."""
     least = 2 if kind.length < 0 else 1
     if n < least:
-        raise ShapeError(f"{name}: this transform takes at least {least} numbers, not {n}.")
+        raise ShapeError(f"{name}: this transform takes at least {least} elements, not {n}.")
     size = value.shape[-1]
     if n <= size:
         return value[..., :n]
@@ -401,8 +400,11 @@ def _ends(n: int, first: float, last: float, others: float) -> np.ndarray[Any, A
 
 
 def _transformed(x: Tensor, *, kind: _Kind, scale: str, orthogonal: bool, is_sine: bool) -> Tensor:
-    """Parts of the sum over j of ``x[j] exp(-i pi (j + a) (k + b) / m)``, which is a Fourier
-    transform of length 2 m of numbers that are turned by ``j b``, turned by ``a (k + b)``."""
+    """A part of the sum over j of ``x[j] exp(-i pi (j + a) (k + b) / m)``, real or imaginary.
+
+    It is a Fourier transform of length 2 m, with phase factors of ``j b`` before and of
+    ``a (k + b)`` after.
+    """
     n = x.shape[-1]
     m = n + kind.length
     a, b = kind.shift
@@ -414,7 +416,7 @@ def _transformed(x: Tensor, *, kind: _Kind, scale: str, orthogonal: bool, is_sin
         after = after * _ends(n, *kind.after, 1.0)
     if scale != "backward":
         after = after * (1 / (2 * m) if scale == "forward" else 1 / sqrt(2 * m))
-    real = np.result_type(x.dtype, np.float32)  # float16 has no complex numbers
+    real = np.result_type(x.dtype, np.float32)  # NumPy has no complex dtype of half precision
     turned = np.result_type(real, np.complex64)
     whole = b == int(b)
     if whole:

@@ -1,4 +1,4 @@
-"""Convert real arguments to their common precision; Python numbers are weak.
+"""Convert real arguments to their common precision; Python scalars are weak.
 
 >>> import numpy as np
 >>> real_numbers("norm.pdf", np.float32(0.5), 1.0)
@@ -24,7 +24,7 @@ _DOUBLE: Final = np.dtype(np.float64)
 def real_numbers(operation: str, *args: ArrayLike) -> list[Tensor]:
     """Convert arguments to their common precision, as a ufunc does.
 
-    Python numbers are weak, also traced ones; integers and truth values count as float64.
+    Python scalars are weak, also if traced; integers and booleans count as float64.
 
     Raises
     ------
@@ -40,7 +40,7 @@ def real_numbers(operation: str, *args: ArrayLike) -> list[Tensor]:
             dtypes.add(value.dtype)
         elif type(value) is complex or not is_weak(value):
             dtypes.add(dtype_of(value))
-    # A traced Python number may stay one beside arrays of its precision.
+    # A traced Python scalar may stay one beside arrays of its precision.
     least = _DOUBLE if dtypes else None
     dtype = dtypes.pop() if len(dtypes) == 1 else _together(operation, dtypes)
     common = dtype if dtype.kind == "f" else _together(operation, {dtype})
@@ -56,7 +56,7 @@ def _together(operation: str, dtypes: set[np.dtype[Any]]) -> np.dtype[Any]:
 
 
 def _cast(value: Value, dtype: np.dtype[Any], weak: np.dtype[Any] | None) -> Value:
-    """A value in a precision that all share; a Python number becomes one of NumPy's."""
+    """Cast a value to the common precision; a Python scalar becomes a NumPy scalar."""
     if type(value) in STRONG:
         return value if value.dtype is dtype else cast(value, dtype=dtype)
     if type(value) in NUMBERS:

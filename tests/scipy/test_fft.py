@@ -89,9 +89,9 @@ def test_fourier_transforms_are_numpys() -> None:
     [
         (lambda: fft.dct([1.0, 2.0], type=5), ArgumentError, "1, 2, 3 or 4"),
         (lambda: fft.dst([1.0], norm="both"), ArgumentError, "norm has to be one of"),
-        (lambda: fft.dct([1.0], type=1), ShapeError, "at least 2 numbers"),
-        (lambda: fft.idst([]), ShapeError, "at least 1 numbers"),
-        (lambda: fft.dct([1.0], n=0), ShapeError, "at least 1 numbers, not 0"),
+        (lambda: fft.dct([1.0], type=1), ShapeError, "at least 2 elements"),
+        (lambda: fft.idst([]), ShapeError, "at least 1 elements"),
+        (lambda: fft.dct([1.0], n=0), ShapeError, "at least 1 elements, not 0"),
         (lambda: fft.dct([1.0], n=1.5), DtypeError, "n has to be an integer"),  # type: ignore[arg-type]
         (lambda: fft.dct([1.0], axis=1), ShapeError, "axis"),
         (lambda: fft.dctn(np.ones((2, 2)), s=(2,), axes=(0, 1)), ShapeError, "1 lengths for 2"),

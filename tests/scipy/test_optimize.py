@@ -192,8 +192,8 @@ def test_least_squares_within_bounds_and_with_more_variables_than_residuals() ->
 @together(
     ("call", "kind", "words"),
     [
-        (lambda: minimize(fnp.sum, np.zeros(0)), ShapeError, "minimize: x0 has no numbers"),
-        (lambda: least_squares(lambda p: p, {}), ShapeError, "least_squares: x0 has no numbers"),
+        (lambda: minimize(fnp.sum, np.zeros(0)), ShapeError, "minimize: x0 has no elements"),
+        (lambda: least_squares(lambda p: p, {}), ShapeError, "least_squares: x0 has no elements"),
         (lambda: minimize(bowl, {"a": 1j, "b": (0.0, 0.0)}), DtypeError, "x0['a']"),
         (lambda: least_squares(misfit, {"scale": True, "rates": 1.0}), DtypeError, "['scale']"),
         (

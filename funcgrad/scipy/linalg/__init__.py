@@ -1,10 +1,10 @@
 """SciPy's linear algebra under SciPy's names and signatures.
 
-Functions that NumPy has too are those of ``funcgrad.numpy.linalg``, with SciPy's options.
+Functions that NumPy has too compute as in ``funcgrad.numpy.linalg``, with SciPy's options.
 Triangular and Toeplitz systems, Cholesky factors, generalized eigenvalues, polar factors and
-matrices made of numbers need no SciPy; matrix functions, Sylvester's equation, LU factors, banded
-systems and constant matrices are computed by SciPy. Options that allow overwriting or skip checks
-are accepted and ignored: tensors never change.
+matrices built from elements do not need SciPy; SciPy computes matrix functions, Sylvester's
+equation, LU factors, banded systems and constant matrices. Options that allow overwriting or skip
+checks are accepted and ignored: tensors never change.
 
 >>> import funcgrad as fg
 >>> factor = cho_factor(fg.tensor([[4.0, 2.0], [2.0, 5.0]]))

@@ -1,4 +1,4 @@
-"""Equations with matrices that are zero but for a few diagonals, under SciPy's names.
+"""Linear equations with banded matrices, under SciPy's names.
 
 >>> solve_banded((1, 1), [[0.0, 1.0], [2.0, 2.0], [1.0, 0.0]], [3.0, 3.0])
 Tensor([1., 1.])
@@ -31,22 +31,21 @@ def solve_banded(
     *,
     failed: str = "raise",
 ) -> Tensor:
-    """The solution x of ``a @ x = b``, where a has a few diagonals.
+    """The solution x of ``a @ x = b`` for a banded matrix a.
 
-    Values and derivatives take time and memory only for these diagonals.
+    Values and derivatives take time and memory only for the diagonals of the band.
 
     Parameters
     ----------
     l_and_u : (int, int)
         The number of diagonals below and above the main one.
     ab : array_like, shape (..., l + u + 1, n)
-        The diagonals: ``ab[u + i - j, j]`` is ``a[i, j]``. Corners that belong to no element are
-        not read.
+        The diagonals: ``ab[u + i - j, j]`` is ``a[i, j]``. The unused corners are not read.
     b : array_like, shape (n,) or (..., n, k)
     overwrite_ab, overwrite_b, check_finite : bool
         Ignored.
     failed : {"raise", "nan"}
-        Treatment of a singular matrix: an error, or NaN for it alone.
+        Whether a singular matrix raises an error or gives NaN.
 
     Returns
     -------
@@ -115,10 +114,10 @@ def solveh_banded(
     *,
     failed: str = "raise",
 ) -> Tensor:
-    """The solution x of ``a @ x = b``, where a is Hermitian and has a few diagonals.
+    """The solution x of ``a @ x = b`` for a Hermitian banded matrix a.
 
-    The parameters and errors are those of ``solve_banded``. Whether the matrix is positive definite
-    is not checked: the equations are solved as general ones.
+    It has the parameters and errors of ``solve_banded``. The matrix need not be positive definite:
+    the equations are solved as general ones.
 
     Parameters
     ----------
@@ -129,7 +128,7 @@ def solveh_banded(
     overwrite_ab, overwrite_b, check_finite : bool
         Ignored.
     lower : bool
-        Whether these are the diagonals below.
+        Whether ``ab`` holds the diagonals below the main one.
     failed : {"raise", "nan"}
         See ``solve_banded``.
 

@@ -1,4 +1,4 @@
-"""Matrices that are composed of others, under SciPy's names.
+"""Matrices that are composed of other arrays, under SciPy's names.
 
 >>> block_diag(1.0, 2.0)
 Tensor([[1., 0.],
@@ -66,7 +66,7 @@ def block_diag(*arrs: ArrayLike) -> Tensor:
 
 
 def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Tensor:
-    """A matrix with constant diagonals, by its first column and its first row.
+    """A matrix with constant diagonals, from its first column and its first row.
 
     Parameters
     ----------
@@ -108,5 +108,5 @@ def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Tensor:
 
 
 def where_true(mask: np.ndarray[Any, Any], values: Tensor) -> Tensor:
-    """Values where a mask is true, and 0 elsewhere, also in place of infinities and NaN."""
+    """Values where a mask is true, and 0 elsewhere, even if the value is infinite or NaN."""
     return where(mask, values, np.zeros((), values.dtype))

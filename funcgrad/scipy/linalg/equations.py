@@ -30,7 +30,7 @@ def solve_sylvester(a: ArrayLike, b: ArrayLike, q: ArrayLike, *, failed: str = "
     b : array_like, shape (..., n, n)
     q : array_like, shape (..., m, n)
     failed : {"raise", "nan"}
-        Treatment of an equation without a single solution: an error, or NaN for it alone.
+        Whether an equation without a unique solution raises an error or gives NaN.
 
     Returns
     -------
@@ -43,7 +43,7 @@ def solve_sylvester(a: ArrayLike, b: ArrayLike, q: ArrayLike, *, failed: str = "
     ShapeError
         The shapes do not fit each other.
     MatrixError
-        ``a`` and ``-b`` have an eigenvalue in common: there is no solution, or many.
+        ``a`` and ``-b`` have an eigenvalue in common, so the solution is not unique.
     MissingPackageError
         SciPy is not installed.
 
@@ -79,7 +79,7 @@ def _sylvester(a: Value, b: Value, q: Value, operation: str, failed: str) -> Val
 def solve_continuous_lyapunov(a: ArrayLike, q: ArrayLike, *, failed: str = "raise") -> Tensor:
     """The solution x of Lyapunov's equation ``a @ x + x @ a.mH = q``.
 
-    The errors are those of ``solve_sylvester``.
+    For errors see ``solve_sylvester``.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def solve_continuous_lyapunov(a: ArrayLike, q: ArrayLike, *, failed: str = "rais
 
 
 _DIRECT = 10
-"""The size from which on a discrete equation is transformed to a continuous one."""
+"""Discrete equations of this size or more are transformed to continuous ones."""
 
 
 def solve_discrete_lyapunov(
@@ -132,7 +132,7 @@ def solve_discrete_lyapunov(
     ArgumentError
         ``method`` is another word.
     MatrixError
-        Eigenvalues of ``a`` have products of absolute value 1: there is no solution, or many.
+        Two eigenvalues of ``a`` have a product of magnitude 1, so the solution is not unique.
     MissingPackageError
         SciPy is not installed, with "bilinear".
 

@@ -26,8 +26,8 @@ from funcgrad.tensor.tensor import ArrayLike, Tensor, wrap
 def expm(A: ArrayLike) -> Tensor:
     """The exponentials of matrices: ``1 + A + A @ A / 2 + ...``.
 
-    The derivatives are right at every matrix and at every order, also if it has equal eigenvalues
-    or no basis of eigenvectors.
+    Derivatives of every order are right at every matrix, also if it has equal eigenvalues or no
+    basis of eigenvectors.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def expm(A: ArrayLike) -> Tensor:
 
 
 def logm(A: ArrayLike, *, failed: str = "raise", dtype: DTypeLike | None = None) -> Tensor:
-    """The logarithms of matrices, the inverse of ``expm``: those with the least imaginary parts.
+    """The principal logarithms of matrices, the inverse of ``expm``.
 
     For derivatives see ``expm``; each order doubles the size of the matrices.
 
@@ -66,7 +66,7 @@ def logm(A: ArrayLike, *, failed: str = "raise", dtype: DTypeLike | None = None)
     ----------
     A : array_like, shape (..., n, n)
     failed : {"raise", "nan"}
-        Treatment of a matrix without a logarithm: an error, or NaN for it alone.
+        Whether a matrix without a logarithm raises an error or gives NaN.
     dtype : complex dtype, optional
         The dtype of the computation: real matrices with negative eigenvalues have complex
         logarithms.
@@ -100,7 +100,7 @@ def logm(A: ArrayLike, *, failed: str = "raise", dtype: DTypeLike | None = None)
 
 
 def sqrtm(A: ArrayLike, *, failed: str = "raise", dtype: DTypeLike | None = None) -> Tensor:
-    """The square roots of matrices: those whose eigenvalues have no negative real part.
+    """The principal square roots of matrices: their eigenvalues have no negative real part.
 
     The derivative solves Sylvester's equation ``X @ dX + dX @ X = dA``.
 
@@ -108,8 +108,7 @@ def sqrtm(A: ArrayLike, *, failed: str = "raise", dtype: DTypeLike | None = None
     ----------
     A : array_like, shape (..., n, n)
     failed : {"raise", "nan"}
-        Treatment of a matrix without a root, or of an undefined derivative: an error, or NaN for
-        that matrix alone.
+        Whether a matrix without a root, or without a derivative, raises an error or gives NaN.
     dtype : complex dtype, optional
         The dtype of the computation: real matrices with negative eigenvalues have complex roots.
 
@@ -144,11 +143,11 @@ def _in_dtype(A: ArrayLike, dtype: DTypeLike | None, operation: str) -> Value:
     return matrix if dtype is None else cast(matrix, dtype=complex_dtype(dtype, operation))
 
 
-# ------------------------------------------------------------------------------ made of these
+# ------------------------------------------------------------------- composed of the above
 
 
 def cosm(A: ArrayLike) -> Tensor:
-    """The cosines of matrices. Parameters, results and errors are those of ``expm``.
+    """The cosines of matrices. For parameters, results and errors see ``expm``.
 
     Examples
     --------
@@ -160,7 +159,7 @@ def cosm(A: ArrayLike) -> Tensor:
 
 
 def sinm(A: ArrayLike) -> Tensor:
-    """The sines of matrices. Parameters, results and errors are those of ``expm``.
+    """The sines of matrices. For parameters, results and errors see ``expm``.
 
     Examples
     --------
@@ -172,13 +171,13 @@ def sinm(A: ArrayLike) -> Tensor:
 
 
 def tanm(A: ArrayLike, *, failed: str = "raise") -> Tensor:
-    """The tangents of matrices. Parameters and results are those of ``expm``.
+    """The tangents of matrices. For parameters and results see ``expm``.
 
     Parameters
     ----------
     A : array_like, shape (..., n, n)
     failed : {"raise", "nan"}
-        Treatment of a matrix with a singular cosine: an error, or NaN for it alone.
+        Whether a matrix with a singular cosine raises an error or gives NaN.
 
     Returns
     -------
@@ -199,7 +198,7 @@ def tanm(A: ArrayLike, *, failed: str = "raise") -> Tensor:
 
 
 def _of_turns(A: ArrayLike, operation: str) -> tuple[Tensor, Tensor]:
-    """The cosine and the sine."""
+    """The cosine and the sine of matrices."""
     matrix = wrap(square(A, operation, "A"))
     ahead = wrap(matrix_functions.expm(square(1j * matrix, operation, "A")))
     if matrix.dtype.kind != "c":
@@ -209,7 +208,7 @@ def _of_turns(A: ArrayLike, operation: str) -> tuple[Tensor, Tensor]:
 
 
 def coshm(A: ArrayLike) -> Tensor:
-    """The hyperbolic cosines of matrices. Parameters, results and errors are those of ``expm``.
+    """The hyperbolic cosines of matrices. For parameters, results and errors see ``expm``.
 
     Examples
     --------
@@ -221,7 +220,7 @@ def coshm(A: ArrayLike) -> Tensor:
 
 
 def sinhm(A: ArrayLike) -> Tensor:
-    """The hyperbolic sines of matrices. Parameters, results and errors are those of ``expm``.
+    """The hyperbolic sines of matrices. For parameters, results and errors see ``expm``.
 
     Examples
     --------
@@ -233,13 +232,13 @@ def sinhm(A: ArrayLike) -> Tensor:
 
 
 def tanhm(A: ArrayLike, *, failed: str = "raise") -> Tensor:
-    """The hyperbolic tangents of matrices. Parameters and results are those of ``expm``.
+    """The hyperbolic tangents of matrices. For parameters and results see ``expm``.
 
     Parameters
     ----------
     A : array_like, shape (..., n, n)
     failed : {"raise", "nan"}
-        Treatment of a matrix with a singular cosine: an error, or NaN for it alone.
+        Whether a matrix with a singular cosine raises an error or gives NaN.
 
     Returns
     -------
@@ -260,7 +259,7 @@ def tanhm(A: ArrayLike, *, failed: str = "raise") -> Tensor:
 
 
 def _hyperbolic(A: ArrayLike, operation: str) -> tuple[Tensor, Tensor]:
-    """The hyperbolic cosine and sine."""
+    """The hyperbolic cosine and sine of matrices."""
     matrix = wrap(square(A, operation, "A"))
     rising, falling = expm(matrix), expm(-matrix)
     return (rising + falling) / 2, (rising - falling) / 2
@@ -275,10 +274,10 @@ def fractional_matrix_power(
     ----------
     A : array_like, shape (..., n, n)
     t : float
-        A whole Python number is the exponent of ``matrix_power``, of singular matrices too.
-        The result is differentiable in any other exponent.
+        A Python integer, or a float that is whole, computes ``matrix_power``, also of singular
+        matrices. The result is differentiable with respect to any other exponent.
     failed : {"raise", "nan"}
-        Treatment of a matrix without such a power: an error, or NaN for it alone.
+        Whether a matrix without such a power raises an error or gives NaN.
     dtype : complex dtype, optional
         The dtype of the computation: real matrices with negative eigenvalues have complex powers.
 
@@ -292,10 +291,10 @@ def fractional_matrix_power(
     MatrixShapeError
         The matrices are not square.
     ShapeError
-        ``t`` is no scalar.
+        ``t`` is not a scalar.
     MatrixError
-        A matrix is singular, or real with a negative eigenvalue, and the exponent is no whole
-        number; or it is singular and the exponent negative.
+        A matrix is singular, or real with a negative eigenvalue, and the exponent is not whole; or
+        it is singular and the exponent negative.
     MissingPackageError
         SciPy is not installed.
 
@@ -315,7 +314,7 @@ def fractional_matrix_power(
             f"fractional_matrix_power: t has to be a scalar; its shape is {exponent.shape}. Use"
             " fg.vmap for several."
         )
-    factor = t if isinstance(t, (int, float)) else exponent  # whose dtype counts
+    factor = t if isinstance(t, (int, float)) else exponent  # the dtype of an array counts
     return expm(factor * logm(wrap(matrix), failed=failed))
 
 
@@ -382,13 +381,13 @@ def expm_cond(A: ArrayLike, check_finite: bool = True) -> Tensor:
     Raises
     ------
     ShapeError
-        A is no square matrix.
+        A is not a square matrix.
     MissingPackageError
         SciPy is not installed.
 
     Notes
     -----
-    It is the greatest singular value of the derivative in all n**2 directions, relative to norms.
+    It is the greatest singular value of the Fréchet derivative, relative to norms.
 
     Examples
     --------

@@ -37,13 +37,13 @@ def qr(
     ----------
     a : array_like, shape (..., m, n)
     mode : {"full", "r", "economic"}
-        Whether Q is square; whether R alone is returned; or whether Q has min(m, n) columns.
+        Return a square Q, only R, or a Q with min(m, n) columns.
     pivoting : bool
         Not supported: an error.
     overwrite_a, lwork, check_finite
         Ignored.
     failed : {"raise", "nan"}
-        Treatment of an undefined derivative: an error, or NaN for that matrix alone.
+        Whether a matrix without a derivative raises an error or gives NaN.
 
     Returns
     -------
@@ -94,7 +94,7 @@ def rq(
 ) -> Tensor | tuple[Tensor, Tensor]:
     """An upper triangular R and orthonormal rows Q with ``R @ Q = a``.
 
-    The parameters and errors are those of ``qr``, of which this is the mirror image.
+    It mirrors ``qr``, and has its parameters and errors.
 
     Returns
     -------
@@ -121,10 +121,9 @@ def polar(a: ArrayLike, side: str = "right", *, failed: str = "raise") -> tuple[
     ----------
     a : array_like, shape (..., m, n)
     side : {"right", "left"}
-        On which side P is: ``P @ U = a`` for "left".
+        The side of P: ``P @ U = a`` for "left".
     failed : {"raise", "nan"}
-        Treatment of infinities, NaN and undefined derivatives: an error, or NaN for that matrix
-        alone.
+        Whether a matrix with infinities, NaN or an undefined derivative raises or gives NaN.
 
     Returns
     -------
@@ -169,7 +168,7 @@ def _isometry(matrix: Tensor, failed: str) -> Tensor:
 def orthogonal_procrustes(
     A: ArrayLike, B: ArrayLike, check_finite: bool = True, *, failed: str = "raise"
 ) -> tuple[Tensor, Tensor]:
-    """The orthogonal (or unitary) R that makes ``norm(A @ R - B)`` least.
+    """The orthogonal (or unitary) R that minimizes ``norm(A @ R - B)``.
 
     Parameters
     ----------
@@ -234,9 +233,9 @@ def subspace_angles(A: ArrayLike, B: ArrayLike, *, failed: str = "raise") -> Ten
 
     Notes
     -----
-    Small angles by their sines, others by their cosines: Knyazev and Argentati, "Principal angles
-    between subspaces in an A-based scalar product", 2002. An angle of 0 has the derivative 0, the
-    least of its subgradients.
+    Small angles are computed from sines, others from cosines: Knyazev and Argentati, "Principal
+    angles between subspaces in an A-based scalar product", 2002. An angle of 0 has the derivative
+    0, its subgradient of least norm.
 
     Examples
     --------
@@ -257,7 +256,7 @@ def subspace_angles(A: ArrayLike, B: ArrayLike, *, failed: str = "raise") -> Ten
     cosines = plain.svdvals(inner, failed=failed)[::-1]
     sines = plain.svdvals(other - one @ inner, failed=failed)
     small = cosines**2 >= 0.5
-    # Of vectors of length 1, whose sines are 0 up to rounding if spaces share a line.
+    # The vectors have length 1: their sines are 0 up to rounding if the spaces share a line.
     turned = fnp.where(sines > 4 * one.shape[0] * np.finfo(one.dtype).eps, sines, 0.0)
     by_sine = fnp.arcsin(fnp.where(small, turned, 0.0))
     return fnp.where(small, by_sine, fnp.arccos(fnp.where(small, 0.0, cosines)))

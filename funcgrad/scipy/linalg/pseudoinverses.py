@@ -33,7 +33,7 @@ def lstsq(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The x of least norm that minimizes ``norm(a @ x - b)``.
 
-    The errors, and the derivative, are those of ``funcgrad.numpy.linalg.lstsq``.
+    Errors and derivatives are as in ``funcgrad.numpy.linalg.lstsq``.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def pinv(
     check_finite: bool = True,
     failed: str = "raise",
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """The pseudoinverses of Moore and Penrose.
+    """The Moore-Penrose pseudoinverses of matrices.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def pinv(
     check_finite : bool
         Ignored.
     failed : {"raise", "nan"}
-        Treatment of infinities and NaN in a matrix: an error, or NaN for it alone.
+        Whether a matrix with infinities or NaN raises an error or gives NaN.
 
     Returns
     -------
@@ -130,7 +130,7 @@ def pinvh(
 ) -> Tensor | tuple[Tensor, Tensor]:
     """The pseudoinverses of Hermitian matrices, by their eigenvalues.
 
-    The parameters are those of ``pinv``, and ``lower``, which chooses the triangle that is read; by
+    It has the parameters of ``pinv``, and ``lower``, which chooses the triangle that is read; by
     default the Hermitian part is taken.
 
     Examples

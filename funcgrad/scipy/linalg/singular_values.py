@@ -59,13 +59,13 @@ def svdvals(
 
 
 def diagsvd(s: ArrayLike, M: int, N: int) -> Tensor:
-    """Singular values as the matrix that they are in ``U @ diagsvd(s, M, N) @ Vh``.
+    """The M x N matrix with singular values on its diagonal: ``a = U @ diagsvd(s, M, N) @ Vh``.
 
     Parameters
     ----------
     s : array_like, shape (..., k)
     M, N : int
-        The numbers of rows and columns, of which the smaller is k.
+        The numbers of rows and columns; k is the smaller one.
 
     Returns
     -------

@@ -1,7 +1,7 @@
-"""Matrices that are determined by a few numbers, or by their size, under SciPy's names.
+"""Matrices built from a few elements, or from their size, under SciPy's names.
 
-Those of numbers accept stacks and have derivatives; the others are constants, which SciPy computes,
-except ``dft``.
+Matrices built from elements accept stacks and have derivatives. Matrices of a size are constants;
+SciPy computes them, except ``dft``.
 
 >>> circulant([1.0, 2.0, 3.0])
 Tensor([[1., 3., 2.],
@@ -24,7 +24,7 @@ from funcgrad.numpy.options import choice, integer, natural
 from funcgrad.scipy.linalg.composed import toeplitz, where_true
 from funcgrad.tensor.tensor import ArrayLike, Tensor, tensor
 
-# ------------------------------------------------------------------------------ made of numbers
+# ------------------------------------------------------------------------ built from elements
 
 
 def circulant(c: ArrayLike) -> Tensor:
@@ -50,7 +50,7 @@ def circulant(c: ArrayLike) -> Tensor:
 
 
 def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Tensor:
-    """A matrix with constant antidiagonals, by its first column and its last row.
+    """A matrix with constant antidiagonals, from its first column and its last row.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Tensor:
     column = fnp.atleast_1d(c)
     row = fnp.zeros_like(column) if r is None else fnp.atleast_1d(r)
     if 0 in (column.shape[-1], row.shape[-1]):
-        return toeplitz(column, row)  # without numbers
+        return toeplitz(column, row)  # empty
     turned = toeplitz(column[..., ::-1], fnp.concatenate([column[..., -1:], row[..., 1:]], -1))
     return turned[..., ::-1, :]
 
@@ -139,7 +139,7 @@ def fiedler_companion(a: ArrayLike) -> Tensor:
     """
     c = _coefficients(a, "fiedler_companion")
     n = c.shape[-1]
-    # The number of the coefficient in each place; 1 and 0 stand behind these.
+    # The index of the coefficient in each place; 1 and 0 follow the coefficients.
     place = np.full((n, n), n + 1)
     row = np.arange(n)
     place[row[3::2], row[3::2] - 2] = place[row[:-2:2], row[:-2:2] + 2] = n
@@ -192,7 +192,7 @@ def convolution_matrix(a: ArrayLike, n: int, mode: str = "full") -> Tensor:
 
 
 def fiedler(a: ArrayLike) -> Tensor:
-    """The absolute differences of all pairs of numbers; 0, with the derivative 0, of equal ones.
+    """The matrix of ``abs(a[i] - a[j])``; the derivative is 0 where the two are equal.
 
     Parameters
     ----------
@@ -213,7 +213,7 @@ def fiedler(a: ArrayLike) -> Tensor:
 
 
 def leslie(f: ArrayLike, s: ArrayLike) -> Tensor:
-    """The matrix of a population by ages: birth rates f in the first row, survival s below.
+    """The Leslie matrix: birth rates f in the first row, survival rates s below the diagonal.
 
     Parameters
     ----------
@@ -282,7 +282,7 @@ def khatri_rao(a: ArrayLike, b: ArrayLike) -> Tensor:
     return both.reshape(*both.shape[:-3], both.shape[-3] * both.shape[-2], both.shape[-1])
 
 
-# -------------------------------------------------------------------------- made of their size
+# ----------------------------------------------------------------------------- built from sizes
 
 
 def dft(n: int, scale: str | None = None) -> Tensor:
@@ -301,7 +301,7 @@ def dft(n: int, scale: str | None = None) -> Tensor:
     Raises
     ------
     ArgumentError
-        ``scale`` is something else.
+        ``scale`` has another value.
 
     Examples
     --------
@@ -319,7 +319,7 @@ def dft(n: int, scale: str | None = None) -> Tensor:
 
 
 def hadamard(n: int, dtype: DTypeLike = int) -> Tensor:
-    """Hadamard's matrix of Sylvester's kind, of a size that is a power of two.
+    """The Hadamard matrix by Sylvester's construction; n is a power of two.
 
     Examples
     --------
@@ -331,7 +331,7 @@ def hadamard(n: int, dtype: DTypeLike = int) -> Tensor:
 
 
 def helmert(n: int, full: bool = False) -> Tensor:
-    """Helmert's orthogonal matrix; without its first row, which is constant, if not ``full``.
+    """The orthogonal Helmert matrix; its constant first row is left out unless ``full``.
 
     Examples
     --------

@@ -57,13 +57,13 @@ def eigh(
     subset_by_index : (int, int), optional
         The first and the last eigenvalue that is returned, in ascending order.
     subset_by_value : (float, float), optional
-        The interval of the eigenvalues that are returned: above the first number, up to the second.
-        Their number has to be known, so it cannot be used in ``fg.vmap``.
+        The half-open interval ``(low, high]`` of the eigenvalues that are returned. Their number
+        has to be known, so it cannot be used in ``fg.vmap``.
     overwrite_a, overwrite_b, check_finite, driver
         Ignored.
     failed : {"raise", "nan"}
-        Treatment of a pair whose ``b`` is not positive definite, of infinities, NaN and undefined
-        derivatives: an error, or NaN for that matrix alone.
+        Whether a matrix raises or gives NaN if its ``b`` is not positive definite, it has
+        infinities or NaN, or a derivative is undefined.
 
     Returns
     -------
@@ -82,7 +82,7 @@ def eigh(
     MatrixError
         ``b`` is not positive definite, or there are infinities or NaN.
     ArgumentError
-        ``type`` or a subset is something else, or both subsets are given.
+        ``type`` or a subset is invalid, or both subsets are given.
     DegenerateError
         See ``funcgrad.numpy.linalg.eigh``.
     TracerError
@@ -90,8 +90,8 @@ def eigh(
 
     Notes
     -----
-    With ``b = L @ L.mH`` all types are eigenvalues of one Hermitian matrix (Golub and Van Loan,
-    "Matrix computations", section 8.7), through which derivatives go.
+    With ``b = L @ L.mH`` all types are eigenvalues of one Hermitian matrix, which is differentiated
+    (Golub and Van Loan, "Matrix computations", section 8.7).
 
     Examples
     --------
@@ -175,12 +175,12 @@ def _chosen(w: Tensor, by_index: Sequence[int] | None, by_value: Sequence[float]
 
 
 def known_count(number: Tensor, operation: str) -> int:
-    """A count, on which a shape depends, of known numbers."""
+    """A count that determines a shape, as an integer; it must not be traced."""
     try:
         return int(number)
     except TracerError:
         raise TracerError(
-            f"{operation}: the shape of the result depends on numbers, which may differ between the"
+            f"{operation}: the shape of the result depends on values, which may differ between the"
             " examples of fg.vmap. Call it for one example after the other."
         ) from None
 
@@ -234,7 +234,7 @@ def eigh_tridiagonal(
 ) -> Tensor | Pair:
     """The eigenvalues and the eigenvectors of real symmetric tridiagonal matrices.
 
-    They are computed from the whole matrix, by ``eigh``; see there for results and errors.
+    The whole matrix is passed to ``eigh``; see there for results and errors.
 
     Parameters
     ----------
@@ -337,8 +337,7 @@ def eig(
     overwrite_a, overwrite_b, check_finite : bool
         Ignored.
     failed : {"raise", "nan"}
-        Treatment of infinities, NaN and undefined derivatives: an error, or NaN for that matrix
-        alone.
+        Whether a matrix with infinities, NaN or an undefined derivative raises or gives NaN.
 
     Returns
     -------

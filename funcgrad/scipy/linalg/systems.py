@@ -42,7 +42,7 @@ _WORDS: Final = (
 
 
 def half_of(a: Tensor, lower: bool | None, conjugated: bool) -> Tensor:
-    """The symmetric part of matrices, or with ``lower`` the matrices that a triangle determines."""
+    """The symmetric part of matrices; with ``lower``, the symmetric matrices of one triangle."""
     turned = adjoint if conjugated else swap_last_axes
     if lower is None:
         return wrap(hermitian(a) if conjugated else (a + turned(a)) / 2)
@@ -85,8 +85,7 @@ def solve(
     transposed : bool
         Whether to solve ``a.T @ x = b``.
     failed : {"raise", "nan"}
-        Treatment of a matrix that is singular, or not positive definite: an error, or NaN for it
-        alone.
+        Whether a matrix that is singular, or not positive definite, raises or gives NaN.
 
     Returns
     -------
@@ -117,7 +116,7 @@ def solve(
         factor = cho_factor(half_of(matrix, lower, True), failed=failed)
         return cho_solve(factor, b, failed=failed)
     if kind.endswith("triangular"):
-        # The words are about a itself.
+        # The error shall speak of a, not of its Hermitian part.
         is_lower = (kind[:5] == "lower") != transposed
         return solve_triangular(matrix, b, lower=is_lower, failed=failed)
     return plain.solve(_assumed(matrix, kind, lower), b, failed=failed)
@@ -148,7 +147,7 @@ def inv(
     lower: bool | None = None,
     failed: str = "raise",
 ) -> Tensor:
-    """Inverse matrices. The parameters and errors are those of ``solve``.
+    """The inverses of matrices. For parameters and errors see ``solve``.
 
     Returns
     -------
@@ -187,14 +186,14 @@ def lu_factor(
 ) -> LUFactored:
     """The triangular factors of a matrix in one array, and the row exchanges, for ``lu_solve``.
 
-    The errors are those of ``lu``.
+    For errors see ``lu``.
 
     Returns
     -------
     lu : Tensor, shape (..., m, n)
         The upper factor, and below its diagonal the lower factor without its diagonal.
     piv : Tensor of int32, shape (..., min(m, n))
-        In step k row k and row ``piv[k]`` changed places.
+        Step k swapped rows k and ``piv[k]``.
 
     Examples
     --------
@@ -233,7 +232,7 @@ def lu_solve(
     overwrite_b, check_finite : bool
         Ignored.
     failed : {"raise", "nan"}
-        Treatment of a singular matrix: an error, or NaN for it alone.
+        Whether a singular matrix raises an error or gives NaN.
 
     Returns
     -------
@@ -246,7 +245,7 @@ def lu_solve(
     ShapeError
         The shapes do not fit each other.
     ArgumentError
-        ``trans`` is something else.
+        ``trans`` has another value.
     MatrixError
         The matrix is singular.
 
@@ -273,7 +272,7 @@ def lu_solve(
 
 
 def _exchanged(steps: ArrayLike, matrix: Value) -> Value:
-    """The permutation of rows by which ``lu_factor`` exchanged them."""
+    """The permutation that results from the row swaps of ``lu_factor``."""
     rows = operand(steps, "lu_solve")
     if dtype_of(rows).kind not in "iu":
         raise DtypeError(f"lu_solve: piv has to be of integers, not of {dtype_of(rows)}.")
@@ -310,7 +309,7 @@ def solve_toeplitz(
 ) -> Tensor:
     """The solution x of ``toeplitz(c, r) @ x = b``, by factors of the whole matrix.
 
-    This is more accurate than Levinson's recursion in SciPy, and takes n**3 instead of n**2 steps.
+    It is more accurate than SciPy's Levinson recursion, and takes n**3 instead of n**2 steps.
 
     Parameters
     ----------
@@ -320,7 +319,7 @@ def solve_toeplitz(
     check_finite : bool
         Ignored.
     failed : {"raise", "nan"}
-        Treatment of a singular matrix: an error, or NaN for it alone.
+        Whether a singular matrix raises an error or gives NaN.
 
     Returns
     -------
@@ -365,9 +364,9 @@ def solve_circulant(
     tol : float, optional
         Eigenvalues count as zero up to this; by default n times the precision times the greatest.
     caxis, baxis, outaxis : int
-        Where the vectors are in c, in b and in the result.
+        The axis of the vectors in c, in b and in the result.
     failed : {"raise", "nan"}
-        With ``singular="raise"``: treatment of a singular matrix: an error, or NaN for it alone.
+        With ``singular="raise"``: whether a singular matrix raises an error or gives NaN.
 
     Returns
     -------
@@ -413,7 +412,7 @@ def solve_circulant(
     shares = fnp.fft.fft(right, axis=-1) if n else right
     if singular == "lstsq":
         shares = fnp.where(is_zero, 0.0, shares / fnp.where(is_zero, 1.0, values))
-    else:  # a factor, so that derivatives are NaN where values are
+    else:  # multiply, so that derivatives are NaN where values are
         shares = shares / (values * fnp.where(is_zero, np.nan, fnp.ones_like(sizes)))
     x = fnp.fft.ifft(shares, axis=-1) if n else shares
     is_real = "c" not in (column.dtype.kind, right.dtype.kind)

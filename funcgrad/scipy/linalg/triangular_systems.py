@@ -33,19 +33,19 @@ def cholesky(
     *,
     failed: str = "raise",
 ) -> Tensor:
-    """The triangular factors of positive definite matrices, upper ones by default.
+    """The Cholesky factors of positive definite matrices, upper triangular by default.
 
     Parameters
     ----------
     a : array_like, shape (..., n, n)
-        Hermitian matrices. For others the Hermitian part is taken, as by
+        Hermitian matrices. Other matrices are replaced by their Hermitian part, as in
         ``funcgrad.numpy.linalg.cholesky``; so gradients are Hermitian, too.
     lower : bool
         Whether to return L with ``a = L @ L.mH``, instead of U with ``a = U.mH @ U``.
     overwrite_a, check_finite : bool
         Ignored.
     failed : {"raise", "nan"}
-        Treatment of a matrix that is not positive definite: an error, or NaN for it alone.
+        Whether a matrix that is not positive definite raises an error or gives NaN.
 
     Returns
     -------
@@ -85,8 +85,8 @@ def cho_factor(
 ) -> CholeskyFactored:
     """The Cholesky factor of a matrix, for ``cho_solve``.
 
-    The parameters and errors are those of ``cholesky``. The other triangle of the factor is zero;
-    in SciPy it is not.
+    It has the parameters and errors of ``cholesky``. The other triangle of the factor is zero; in
+    SciPy it is not.
 
     Returns
     -------
@@ -119,7 +119,7 @@ def cho_solve(
     overwrite_b, check_finite : bool
         Ignored.
     failed : {"raise", "nan"}
-        Treatment of a factor with a zero on its diagonal: an error, or NaN for it alone.
+        Whether a factor with a zero on its diagonal raises an error or gives NaN.
 
     Returns
     -------
@@ -177,7 +177,7 @@ def solve_triangular(
     overwrite_b, check_finite : bool
         Ignored.
     failed : {"raise", "nan"}
-        Treatment of a matrix with a zero on its diagonal: an error, or NaN for it alone.
+        Whether a matrix with a zero on its diagonal raises an error or gives NaN.
 
     Returns
     -------
@@ -190,7 +190,7 @@ def solve_triangular(
     ShapeError
         The shapes do not fit each other.
     ArgumentError
-        ``trans`` is something else.
+        ``trans`` has another value.
     MatrixError
         There is a zero on the diagonal.
 
@@ -220,7 +220,7 @@ def lu(
     *,
     failed: str = "raise",
 ) -> tuple[Tensor, ...]:
-    """The factors of Gaussian elimination: ``a = p @ l @ u``.
+    """The LU decomposition with pivoting: ``a = p @ l @ u``.
 
     Parameters
     ----------
@@ -230,10 +230,9 @@ def lu(
     overwrite_a, check_finite : bool
         Ignored.
     p_indices : bool
-        Whether p is given as the rows' numbers: ``a = l[p] @ u``.
+        Whether p is returned as row indices: ``a = l[p] @ u``.
     failed : {"raise", "nan"}
-        Treatment of infinities, NaN and undefined derivatives: an error, or NaN for that matrix
-        alone.
+        Whether a matrix with infinities, NaN or an undefined derivative raises or gives NaN.
 
     Returns
     -------

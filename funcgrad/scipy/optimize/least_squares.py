@@ -67,12 +67,12 @@ def least_squares(
     ----------
     fun : callable
         ``fun(x, *args, **kwargs)`` returns the residuals, a pytree of real arrays.
-    x0 : pytree of real arrays or numbers
-        The starting point. The method works in float64. A list of Python numbers is a vector, as in
+    x0 : pytree of real arrays or scalars
+        The starting point. The method works in float64. A list of Python scalars is a vector, as in
         SciPy.
     args : tuple
     kwargs : mapping, optional
-        Further arguments, which are constant.
+        Further arguments, held constant.
     bounds : pytree prefix of pairs, optional
         See ``minimize``.
     progress : bool

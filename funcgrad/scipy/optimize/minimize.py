@@ -96,25 +96,24 @@ def minimize(
     ----------
     fun : callable
         ``fun(x, *args)`` returns a real scalar. Pass ``fg.jit(fun)`` to compile it.
-    x0 : pytree of real arrays or numbers
-        The starting point. The method works in float64. A list of Python numbers is a vector, as in
+    x0 : pytree of real arrays or scalars
+        The starting point. The method works in float64. A list of Python scalars is a vector, as in
         SciPy.
     args : tuple
-        Further arguments, which are constant; an object that is not a tuple is a single argument.
+        Further arguments, held constant; an object that is not a tuple is a single argument.
     method : str, optional
         The name of one of SciPy's methods; by default BFGS, L-BFGS-B with bounds, and SLSQP with
         constraints.
     bounds : pytree prefix of pairs, optional
-        For a leaf of ``x0``, or for all below a node, None or a pair ``(lower, upper)``, of which
-        each is a number, an array that broadcasts to the leaf, or None. Where ``x0`` is a single
-        array, also a pair for each of its elements, as SciPy has them, and
-        ``scipy.optimize.Bounds``.
+        For a leaf of ``x0``, or for all below a node, None or a pair ``(lower, upper)``. Each bound
+        is a scalar, an array that broadcasts to the leaf, or None. If ``x0`` is a single array,
+        SciPy's forms are accepted too: a pair for each element, or ``scipy.optimize.Bounds``.
     constraints : dict, scipy.optimize.NonlinearConstraint, or a sequence of these
         Constraints as in SciPy, with functions of the tree. Missing derivatives are computed. Also
-        ``LinearConstraint``, for the vector of all numbers in the order of ``fg.tree.ravel``.
+        ``LinearConstraint``, for the vector of all elements in the order of ``fg.tree.ravel``.
     tol : float, optional
     callback : callable, optional
-        It is called with the tree after each step; if it raises StopIteration, the method stops.
+        A function called with the tree after each step; StopIteration stops the method.
     options : mapping, optional
         The options of the method.
     progress : bool
@@ -124,9 +123,9 @@ def minimize(
     -------
     scipy.optimize.OptimizeResult
         SciPy's result, in which ``x`` and ``jac`` are trees like ``x0``; results about the Hessian
-        refer to the vector of all numbers. With ``bounds`` it has ``active_mask``, as that of
-        ``least_squares``: for each number -1 at its lower bound, 1 at its upper one, 2 if both are
-        the same, and 0 between them.
+        refer to the vector of all elements. With ``bounds`` it has ``active_mask``, as
+        ``least_squares`` does: for each element -1 at its lower bound, 1 at its upper bound, 2 if
+        both are the same, and 0 between them.
 
     Raises
     ------
@@ -135,9 +134,9 @@ def minimize(
     DtypeError
         A variable is complex or boolean.
     FunctionError
-        ``fun`` is no function, as if it and ``x0`` were exchanged.
+        ``fun`` is not a function: it may have been swapped with ``x0``.
     TreeError, ShapeError, ArgumentError
-        The bounds do not fit, or there are no variables.
+        The bounds do not fit, or ``x0`` has no elements.
 
     Examples
     --------
@@ -151,7 +150,7 @@ def minimize(
     check_function("minimize", fun)
     if callback is not None:
         check_function("minimize with callback", callback)
-    more = args if isinstance(args, tuple) else (args,)  # as SciPy has it
+    more = args if isinstance(args, tuple) else (args,)  # as in SciPy
     _check_arguments(fun, x0, more)
     solvers = scipy_optimize("minimize")
     variables = Variables.read(x0, "minimize")
@@ -189,7 +188,7 @@ def minimize(
             options=mapping(options, "minimize", "options"),
             **derivatives,
         )
-    if limits is not None and name != "trust-constr":  # which tells multipliers
+    if limits is not None and name != "trust-constr":  # it returns multipliers instead
         result.active_mask = np.asarray(sides(result.x, *limits), int)
     result.x = variables.tree_of(result.x)
     if np.shape(result.get("jac")) == variables.start.shape:
@@ -206,7 +205,7 @@ def _check_arguments(fun: Callable[..., Any], x0: Any, more: tuple[Any, ...]) ->
             f"minimize: fun is called as fun(x{', *args' * bool(more)}), x a tree like x0: {error}."
             " Of several variables x0 is a tuple or a dict, and fun takes it as one argument."
         ) from None
-    except ValueError:  # a function that does not say what it takes
+    except ValueError:  # a function without a signature
         return
 
 
@@ -221,7 +220,7 @@ def _method(method: str | None, is_bounded: bool, is_free: bool) -> str:
         takes_steps = name in ("adam", "adamw", "sgd", "rmsprop", "adagrad", "lion", "lbfgs")
         more = f" fg.optim.{name} is an optimizer, which takes steps." if takes_steps else ""
         raise ArgumentError(
-            f"minimize: there is no method {method!r}. SciPy's are {', '.join(_METHODS)}.{more}"
+            f"minimize: unknown method {method!r}. SciPy's are {', '.join(_METHODS)}.{more}"
         )
     return name
 

@@ -1,4 +1,4 @@
-"""Convert problems in pytrees for SciPy: the variables in one vector, with limits."""
+"""Convert problems in pytrees for SciPy: ravel variables and bounds into vectors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Tree = TypeVar("Tree")
 
 
 def scipy_optimize(name: str) -> ModuleType:
-    """The module ``scipy.optimize``, for the function of a name.
+    """Import ``scipy.optimize`` for a function, named in the error.
 
     Raises
     ------
@@ -38,15 +38,15 @@ Vector: TypeAlias = "np.ndarray[Any, np.dtype[np.float64]]"
 
 @dataclass(frozen=True, slots=True)
 class Variables:
-    """A pytree of variables and the vector of all its numbers, in float64.
+    """A pytree of variables and the vector of all its elements, in float64.
 
     Attributes
     ----------
     structure : Structure
     shapes : list of tuple
-        Of the leaves.
+        The shapes of the leaves.
     dtypes : list of dtype
-        Of the leaves, integers being float64.
+        The dtypes of the leaves; float64 for integers.
     start : ndarray
         The vector.
     unravel : callable
@@ -68,7 +68,7 @@ class Variables:
         DtypeError
             A leaf is complex or boolean.
         ShapeError
-            There are no numbers to optimize.
+            ``x0`` has no elements.
         """
         if type(x0) is list and all(isinstance(number, (int, float)) for number in x0):
             x0 = np.array(x0, float)  # as SciPy has it
@@ -81,7 +81,7 @@ class Variables:
                     " the real and the imaginary part as two of them."
                 )
         if not any(value.size for value in values):
-            raise ShapeError(f"{operation}: x0 has no numbers, so there is nothing to change.")
+            raise ShapeError(f"{operation}: x0 has no elements, so there is nothing to change.")
         wide = [value.astype(np.float64) for value in values]
         vector, unravel = tree.ravel(pytrees.unflatten(structure, wide))
         dtypes = [v.dtype if v.dtype.kind == "f" else np.dtype(np.float64) for v in values]
@@ -95,7 +95,7 @@ class Variables:
 
 
 class Found(Protocol[Tree]):
-    """A result of a solver of SciPy's: its ``OptimizeResult``, with trees for vectors."""
+    """SciPy's ``OptimizeResult``, with trees for vectors."""
 
     x: Tree
     success: bool
@@ -112,7 +112,7 @@ class Found(Protocol[Tree]):
 
 
 Limits: TypeAlias = "tuple[Vector, Vector]"
-"""The least and the greatest value of each number."""
+"""The lower and the upper bound of each element."""
 
 
 def limits_of(bounds: Any, variables: Variables, operation: str) -> Limits | None:
@@ -128,11 +128,11 @@ def limits_of(bounds: Any, variables: Variables, operation: str) -> Limits | Non
     Raises
     ------
     TreeError
-        The tree is no prefix of the tree of variables.
+        The tree is not a prefix of the tree of variables.
     ShapeError
-        A limit does not fit the leaf that it is for.
+        A limit does not broadcast to its leaf.
     ArgumentError
-        A leaf is no pair.
+        A leaf is not a pair.
     """
     if bounds is None:
         return None
@@ -188,7 +188,7 @@ def _limits(pair: Any, shape: Shape, where: str) -> Limits:
 
 @contextmanager
 def progress_bar(wanted: bool, operation: str) -> Iterator[Callable[[float], None]]:
-    """Make a function that gets the value at each step, and shows it if that is wanted.
+    """Make a function that is called with the value at each step, and shows it if ``wanted``.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""`scipy.sparse.linalg` for linear *functions*: there are no sparse matrices here.
+"""`scipy.sparse.linalg` for linear *functions*; it has no sparse matrices.
 
 >>> from funcgrad.scipy.sparse import linalg
 >>> linalg.cg([[2.0, 0.0], [0.0, 4.0]], [2.0, 4.0])

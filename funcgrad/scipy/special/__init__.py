@@ -1,7 +1,7 @@
 """SciPy's special functions, under SciPy's names.
 
-They are differentiable in every argument except those that docstrings name, to any order. SciPy
-evaluates most of them, and is loaded when the first of these is computed. NumPy evaluates sums of
+They are differentiable with respect to every argument, to any order; docstrings name the
+exceptions. SciPy evaluates most of them, and is loaded on their first use. NumPy evaluates sums of
 exponentials, logistic functions, entropies, ``erf``, ``erfc``, ``ndtr``, ``ndtri``, ``exprel``.
 
 >>> import funcgrad as fg

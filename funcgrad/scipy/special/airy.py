@@ -1,4 +1,4 @@
-"""Airy's functions, of real and of complex numbers. SciPy evaluates them."""
+"""Airy functions of real or complex arguments. SciPy evaluates them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from funcgrad.tensor.tensor import ArrayLike, Tensor, apply1
 
 
 def airy(z: ArrayLike, /) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Airy's functions and their derivatives: Ai, Ai', Bi and Bi'.
+    """The Airy functions and their derivatives: Ai, Ai', Bi and Bi'.
 
     Examples
     --------

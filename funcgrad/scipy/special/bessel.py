@@ -1,10 +1,10 @@
-"""Bessel functions of all kinds, spherical ones among them. SciPy evaluates them.
+"""Bessel functions of all kinds, also spherical Bessel functions. SciPy evaluates them.
 
-Those with an order ``v`` are differentiable in it, for real arguments: along contours on which
-nothing cancels, with a relative error below 1e-12 but near zeros. For ``jv`` and ``yv`` of
-arguments above 3000 that is so where the argument is greater than the square of the order, or less
-than half of it; elsewhere it is an error. Derivatives with respect to the argument are to any
-order, and of complex arguments too where the function is analytic.
+Functions of a real argument and an order ``v`` are differentiable with respect to the order. These
+derivatives are contour integrals, with a relative error below 1e-12 except near zeros. For ``jv``
+and ``yv`` of an argument above 3000 they exist only if the argument is greater than the square of
+the order, or less than half of it; otherwise an error is raised. Derivatives with respect to the
+argument exist to any order, for complex arguments too where the function is analytic.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from funcgrad.tensor.tensor import ArrayLike, Tensor, apply1, apply2, wrap
 def jv(v: ArrayLike, z: ArrayLike, /) -> Tensor:
     """The Bessel function of the first kind, of order ``v``.
 
-    At ``z = 0``, where the function is 0 for all positive orders and 1 for the order 0, the
-    derivative with respect to the order is 0, or -inf.
+    At ``z = 0`` the function is 0 for positive orders and 1 for the order 0; the derivative with
+    respect to the order is 0 or -inf there.
 
     Examples
     --------
@@ -64,8 +64,8 @@ def iv(v: ArrayLike, z: ArrayLike, /) -> Tensor:
 def ive(v: ArrayLike, z: ArrayLike, /) -> Tensor:
     """``iv(v, z) * exp(-abs(z.real))``, which does not overflow.
 
-    For the order 0 the scale has a kink at 0, where the derivative with respect to ``z`` is 0: the
-    subgradient of least norm. Derivatives are available for real ``z``.
+    For the order 0 it has a kink at ``z = 0``; the derivative there is 0, the subgradient of least
+    norm. Derivatives are available for real ``z``.
 
     Examples
     --------
@@ -359,7 +359,7 @@ def _derivative(
     sign: int,
     scale: int,
 ) -> Tensor:
-    """The derivative as a sum of neighbouring orders: DLMF 10.6.7 and 10.29.5."""
+    """The n-th derivative, a sum of neighbouring orders: DLMF 10.6.7 and 10.29.5."""
     count, order = integer(n, operation, "n"), wrap(operand(v, operation)) * 1.0
     if count < 0:
         raise ArgumentError(f"{operation}: the order of the derivative is not negative: {count}.")
@@ -370,7 +370,7 @@ def _derivative(
 
 
 def spherical_jn(n: ArrayLike, z: ArrayLike, derivative: bool = False) -> Tensor:
-    """The spherical Bessel function of the first kind, of the whole order ``n``.
+    """The spherical Bessel function of the first kind, of the integer order ``n``.
 
     Examples
     --------
@@ -381,7 +381,7 @@ def spherical_jn(n: ArrayLike, z: ArrayLike, derivative: bool = False) -> Tensor
 
 
 def spherical_yn(n: ArrayLike, z: ArrayLike, derivative: bool = False) -> Tensor:
-    """The spherical Bessel function of the second kind, of the whole order ``n``.
+    """The spherical Bessel function of the second kind, of the integer order ``n``.
 
     Examples
     --------
@@ -392,7 +392,7 @@ def spherical_yn(n: ArrayLike, z: ArrayLike, derivative: bool = False) -> Tensor
 
 
 def spherical_in(n: ArrayLike, z: ArrayLike, derivative: bool = False) -> Tensor:
-    """The modified spherical Bessel function of the first kind, of the whole order ``n``.
+    """The modified spherical Bessel function of the first kind, of the integer order ``n``.
 
     Examples
     --------
@@ -403,7 +403,7 @@ def spherical_in(n: ArrayLike, z: ArrayLike, derivative: bool = False) -> Tensor
 
 
 def spherical_kn(n: ArrayLike, z: ArrayLike, derivative: bool = False) -> Tensor:
-    """The modified spherical Bessel function of the second kind, of the whole order ``n``.
+    """The modified spherical Bessel function of the second kind, of the integer order ``n``.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Factorials and binomial coefficients, of real numbers too. SciPy evaluates them."""
+"""Factorials and binomial coefficients of real arguments. SciPy evaluates them."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from funcgrad.tensor.tensor import ArrayLike, Tensor, apply2, wrap
 def binom(x: ArrayLike, y: ArrayLike, /) -> Tensor:
     """The binomial coefficient ``gamma(x + 1) / (gamma(y + 1) * gamma(x - y + 1))``.
 
-    Where it is 0, because a gamma function in the denominator has a pole, the derivatives are those
-    of its reciprocal, which are finite.
+    Where a gamma function in the denominator has a pole, the result is 0 and the derivatives are
+    finite.
 
     Examples
     --------
@@ -35,12 +35,12 @@ def binom(x: ArrayLike, y: ArrayLike, /) -> Tensor:
 def comb(
     N: ArrayLike, k: ArrayLike, *, exact: bool = False, repetition: bool = False
 ) -> Tensor | int:
-    """The number of ways to choose ``k`` of ``N`` things: 0 for ``k > N`` and negative numbers.
+    """The number of combinations of ``k`` out of ``N`` things: 0 if ``k > N`` or one is negative.
 
     Parameters
     ----------
     N, k : array_like
-        Derivatives are those of ``binom``, and 0 where the result is 0 by definition.
+        They have the derivatives of ``binom``, and 0 where the result is 0 by definition.
     exact : bool
         Whether to return a Python integer, for two Python integers.
     repetition : bool
@@ -69,7 +69,7 @@ def comb(
 
 
 def perm(N: ArrayLike, k: ArrayLike, exact: bool = False) -> Tensor | int:
-    """The number of sequences of ``k`` of ``N`` things: 0 for ``k > N`` and negative numbers.
+    """The number of permutations of ``k`` out of ``N`` things: 0 if ``k > N`` or one is negative.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def perm(N: ArrayLike, k: ArrayLike, exact: bool = False) -> Tensor | int:
 def factorial(
     n: ArrayLike, exact: bool = False, extend: Literal["zero", "complex"] = "zero"
 ) -> Tensor | int:
-    """The factorial ``gamma(n + 1)``; 0 for negative numbers.
+    """The factorial ``gamma(n + 1)``; 0 for negative n.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ def factorial(
     exact : bool
         Whether to return a Python integer, for one.
     extend : {'zero', 'complex'}
-        "complex": the gamma function for negative and for complex numbers too.
+        "complex": use the gamma function for negative and complex n too.
 
     Returns
     -------

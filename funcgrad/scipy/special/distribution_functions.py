@@ -1,7 +1,7 @@
-"""Distribution functions under the names of the Cephes library, and their inverses.
+"""Distribution functions and their inverses, under the names of the Cephes library.
 
-They are incomplete gamma and beta functions of their parameters, and differentiable in all but
-counts, ``k``, which are rounded down. ``funcgrad.scipy.stats`` has the distributions by name.
+They are incomplete gamma and beta functions. Counts ``k`` are rounded down and have no derivative;
+all other arguments do. ``funcgrad.scipy.stats`` has the distributions by name.
 """
 
 from __future__ import annotations
@@ -282,12 +282,12 @@ def stdtrit(df: ArrayLike, p: ArrayLike, /) -> Tensor:
 
 
 def _next(k: Tensor) -> Tensor:
-    """The number of things counted, and one more."""
+    """The count, rounded down, and the next count."""
     return fnp.floor(k) + 1.0
 
 
 def _of_counts(k: Tensor, n: Tensor) -> tuple[Tensor, Tensor]:
-    """The shapes of the beta distribution of the share at which more than k of n come."""
+    """The shapes of the beta distribution for P(more than k successes in n)."""
     first = _next(k)
     second: Tensor = n - first + 1.0
     return first, second
@@ -305,7 +305,7 @@ def _unless_all(
 def _of_odds(
     near: Callable[..., Tensor], far: Callable[..., Tensor], dfn: Tensor, dfd: Tensor, x: Tensor
 ) -> Tensor:
-    """A function of the share ``dfn x / (dfd + dfn x)``, or of what is left of 1, if less."""
+    """A function of the share ``dfn x / (dfd + dfn x)``, or of 1 minus the share, if less."""
     odds = dfn * x / dfd
     low = odds < 1
     small, great = fnp.where(low, odds, 0.5), fnp.where(low, 2.0, odds)

@@ -1,7 +1,7 @@
 """Entropies, logistic functions and loss functions. They need no SciPy.
 
-Arguments are real numbers, which broadcast; integers become float64. ``xlogy`` and ``xlog1py`` take
-complex numbers too.
+Arguments are real, and broadcast; integers become float64. ``xlogy`` and ``xlog1py`` take complex
+arguments too.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from funcgrad.tensor.tensor import ArrayLike, Tensor, apply1, apply2
 
 
 def xlogy(x: ArrayLike, y: ArrayLike, /) -> Tensor:
-    """``x * log(y)``, and 0 where ``x`` is 0, whatever ``y`` is, unless that is NaN.
+    """``x * log(y)``, and 0 where ``x`` is 0 and ``y`` is not NaN.
 
-    The derivative with respect to ``y`` is 0 there too, also at ``y = 0``, since the function is
-    constant in ``y``; that with respect to ``x`` is ``log(y)``.
+    Where ``x`` is 0, the function does not depend on ``y``: the derivative with respect to ``y`` is
+    0, also at ``y = 0``. The derivative with respect to ``x`` is ``log(y)``.
 
     Examples
     --------
@@ -30,7 +30,7 @@ def xlogy(x: ArrayLike, y: ArrayLike, /) -> Tensor:
 
 
 def xlog1py(x: ArrayLike, y: ArrayLike, /) -> Tensor:
-    """``x * log(1 + y)``, accurate also for small ``y``; where ``x`` is 0 as ``xlogy`` is.
+    """``x * log(1 + y)``, accurate also for small ``y``; 0 where ``x`` is 0, as ``xlogy``.
 
     Examples
     --------
@@ -43,7 +43,7 @@ def xlog1py(x: ArrayLike, y: ArrayLike, /) -> Tensor:
 def entr(x: ArrayLike, /) -> Tensor:
     """``-x log(x)``; 0 at 0, and -inf below.
 
-    At 0 the derivative is infinite, the limit from above; below 0 it is 0.
+    The derivative is infinite at 0, the limit from above, and 0 below 0.
 
     Examples
     --------
@@ -54,11 +54,12 @@ def entr(x: ArrayLike, /) -> Tensor:
 
 
 def rel_entr(x: ArrayLike, y: ArrayLike, /) -> Tensor:
-    """``x log(x / y)`` for positive numbers; 0 for ``x = 0`` and ``y >= 0``; else infinite.
+    """``x log(x / y)`` for positive x and y; 0 for ``x = 0`` and ``y >= 0``; else infinite.
 
-    Where an argument is negative derivatives are 0. At ``x = 0``, where the function is 0 for all
-    ``y >= 0``, the derivative with respect to ``y`` is 0; that with respect to ``x`` is -inf for
-    positive ``y``, and for ``y = 0`` inf, since the function is infinite for whatever ``x > 0``.
+    Where an argument is negative, derivatives are 0. At ``x = 0`` the function is 0 for all ``y >=
+    0``, so the derivative with respect to ``y`` is 0. The derivative with respect to ``x`` is -inf
+    there for positive ``y``, and inf for ``y = 0``, since the function is infinite for every ``x >
+    0``.
 
     Examples
     --------
@@ -69,9 +70,9 @@ def rel_entr(x: ArrayLike, y: ArrayLike, /) -> Tensor:
 
 
 def kl_div(x: ArrayLike, y: ArrayLike, /) -> Tensor:
-    """``x log(x / y) - x + y`` for positive numbers; ``y`` for ``x = 0 <= y``; else infinite.
+    """``x log(x / y) - x + y`` for positive x and y; ``y`` for ``x = 0 <= y``; else infinite.
 
-    Derivatives at the edges are those of ``rel_entr``, plus -1 and 1.
+    At the edges, the derivatives of ``rel_entr`` plus -1 for x and 1 for y.
 
     Examples
     --------
@@ -115,10 +116,10 @@ def log_expit(x: ArrayLike, /) -> Tensor:
 
 
 def huber(delta: ArrayLike, r: ArrayLike, /) -> Tensor:
-    """Huber's loss: ``r**2 / 2`` up to delta, and ``delta * (abs(r) - delta / 2)`` beyond.
+    """The Huber loss: ``r**2 / 2`` up to delta, and ``delta * (abs(r) - delta / 2)`` beyond.
 
     It is infinite for negative delta. Where the two formulas meet, their first derivatives agree;
-    the second derivative there is that of the inner one.
+    the second derivative is taken from the inner formula.
 
     Examples
     --------
@@ -136,7 +137,7 @@ def huber(delta: ArrayLike, r: ArrayLike, /) -> Tensor:
 def pseudo_huber(delta: ArrayLike, r: ArrayLike, /) -> Tensor:
     """``delta**2 * (sqrt(1 + (r / delta)**2) - 1)``, which is smooth; infinite for negative delta.
 
-    First and second derivatives keep their digits at any quotient of the two.
+    First and second derivatives keep their digits for every ratio ``r / delta``.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""The error functions, the normal distribution and their inverses; Faddeeva's function and others.
+"""Error functions, the normal distribution function, their inverses, and related functions.
 
-``erf``, ``erfc``, ``ndtr`` and ``ndtri`` of real numbers need no SciPy, and are the same whether
-it is there or not; SciPy evaluates the others.
+NumPy evaluates ``erf``, ``erfc``, ``ndtr`` and ``ndtri`` of real arguments, also if SciPy is
+installed; SciPy evaluates the others.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from funcgrad.tensor.tensor import ArrayLike, Tensor, apply, apply1, apply2
 
 
 def erf(z: ArrayLike, /) -> Tensor:
-    """The error function, of real and of complex numbers.
+    """The error function of real or complex arguments.
 
     Examples
     --------
@@ -41,7 +41,7 @@ def erfc(x: ArrayLike, /) -> Tensor:
 def erfcx(x: ArrayLike, /) -> Tensor:
     """``exp(x**2) * erfc(x)``, which neither overflows nor underflows for large ``x``.
 
-    Derivatives keep their digits there too; they are available for real numbers.
+    Derivatives keep their digits there too; they are available for real ``x``.
 
     Examples
     --------
@@ -65,7 +65,7 @@ def erfi(z: ArrayLike, /) -> Tensor:
 def dawsn(x: ArrayLike, /) -> Tensor:
     """Dawson's integral, ``sqrt(pi) / 2 * exp(-x**2) * erfi(x)``.
 
-    Derivatives keep their digits for large ``x``; they are available for real numbers.
+    Derivatives keep their digits for large ``x``; they are available for real ``x``.
 
     Examples
     --------
@@ -76,7 +76,7 @@ def dawsn(x: ArrayLike, /) -> Tensor:
 
 
 def erfinv(y: ArrayLike, /) -> Tensor:
-    """The inverse of the error function: infinite at -1 and 1, with its derivative; NaN outside.
+    """The inverse of ``erf``; it and its derivative are infinite at -1 and 1, NaN outside.
 
     Examples
     --------
@@ -87,7 +87,7 @@ def erfinv(y: ArrayLike, /) -> Tensor:
 
 
 def erfcinv(y: ArrayLike, /) -> Tensor:
-    """The inverse of ``erfc``: infinite at 0 and 2, with an infinite derivative; NaN outside.
+    """The inverse of ``erfc``; it and its derivative are infinite at 0 and 2, NaN outside.
 
     Examples
     --------
@@ -98,7 +98,7 @@ def erfcinv(y: ArrayLike, /) -> Tensor:
 
 
 def ndtr(x: ArrayLike, /) -> Tensor:
-    """The distribution function of the normal distribution.
+    """The cumulative distribution function of the standard normal distribution.
 
     Examples
     --------
@@ -109,7 +109,7 @@ def ndtr(x: ArrayLike, /) -> Tensor:
 
 
 def log_ndtr(x: ArrayLike, /) -> Tensor:
-    """The logarithm of the normal distribution function, exact also if that underflows.
+    """``log(ndtr(x))``, exact also if ``ndtr(x)`` underflows.
 
     Examples
     --------
@@ -120,7 +120,7 @@ def log_ndtr(x: ArrayLike, /) -> Tensor:
 
 
 def ndtri(y: ArrayLike, /) -> Tensor:
-    """The inverse of ``ndtr``: infinite at 0 and 1, with an infinite derivative; NaN outside.
+    """The inverse of ``ndtr``; it and its derivative are infinite at 0 and 1, NaN outside.
 
     Examples
     --------
@@ -142,10 +142,10 @@ def ndtri_exp(y: ArrayLike, /) -> Tensor:
 
 
 def wofz(z: ArrayLike, /) -> Tensor:
-    """Faddeeva's function ``exp(-z**2) * erfc(-1j * z)``.
+    """The Faddeeva function ``exp(-z**2) * erfc(-1j * z)``.
 
-    Derivatives keep their digits for large ``z``; between 4 and 9 second ones have nine, since
-    SciPy's values have 13.
+    Derivatives keep their digits for large ``z``. Second derivatives have only nine digits for
+    ``z`` between 4 and 9, since SciPy's values have 13.
 
     Examples
     --------
@@ -156,10 +156,10 @@ def wofz(z: ArrayLike, /) -> Tensor:
 
 
 def voigt_profile(x: ArrayLike, sigma: ArrayLike, gamma: ArrayLike, /) -> Tensor:
-    """The density of the sum of a normal and a Cauchy variable, of scales sigma and gamma.
+    """The Voigt profile: the density of a normal plus a Cauchy variable, of scales sigma and gamma.
 
-    Derivatives exist for positive sigma, and are NaN at 0; second ones in sigma and gamma lose
-    digits where sigma is much smaller than these.
+    Derivatives exist for positive sigma, and are NaN at sigma = 0. Second derivatives with respect
+    to sigma and gamma lose digits where sigma is much smaller than x or gamma.
 
     Examples
     --------
@@ -170,7 +170,7 @@ def voigt_profile(x: ArrayLike, sigma: ArrayLike, gamma: ArrayLike, /) -> Tensor
 
 
 def owens_t(h: ArrayLike, a: ArrayLike, /) -> Tensor:
-    """Owen's T: the probability of ``X > h`` and ``0 < Y < a X`` of two normal variables.
+    """Owen's T function: P(``X > h`` and ``0 < Y < a X``) for independent normal X and Y.
 
     Examples
     --------

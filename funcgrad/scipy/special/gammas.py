@@ -1,6 +1,6 @@
 """The gamma function, its logarithm, derivatives and quotients; Riemann's and Hurwitz's zeta.
 
-SciPy evaluates them, and results have its dtypes, but that float16 stays float16.
+SciPy evaluates them. Results have SciPy's dtypes, except that float16 stays float16.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from funcgrad.tensor.tensor import ArrayLike, Tensor, apply1, apply2
 
 
 def gamma(z: ArrayLike, /) -> Tensor:
-    """The gamma function, of real and of complex numbers.
+    """The gamma function of real or complex arguments.
 
-    The derivative is ``gamma(z) * psi(z)``; at the poles 0, -1, -2, ... it is as infinite or NaN as
+    The derivative is ``gamma(z) * psi(z)``; at the poles 0, -1, -2, ... it is infinite or NaN where
     SciPy's values are.
 
     Examples
@@ -25,7 +25,7 @@ def gamma(z: ArrayLike, /) -> Tensor:
 
 
 def gammaln(x: ArrayLike, /) -> Tensor:
-    """The logarithm of the magnitude of the gamma function, of real numbers.
+    """The logarithm of the magnitude of the gamma function of real arguments.
 
     The derivative is ``psi(x)``.
 
@@ -38,7 +38,7 @@ def gammaln(x: ArrayLike, /) -> Tensor:
 
 
 def loggamma(z: ArrayLike, /) -> Tensor:
-    """The principal branch of the logarithm of the gamma function; NaN for negative real numbers.
+    """The principal branch of the logarithm of the gamma function; NaN for negative reals.
 
     Examples
     --------
@@ -71,9 +71,9 @@ def gammasgn(x: ArrayLike, /) -> Tensor:
 
 
 def psi(z: ArrayLike, /) -> Tensor:
-    """The logarithmic derivative of the gamma function, of real and of complex numbers.
+    """The digamma function, the logarithmic derivative of the gamma function.
 
-    The derivatives are polygamma functions.
+    It takes complex arguments too. The derivatives are polygamma functions.
 
     Examples
     --------
@@ -84,7 +84,7 @@ def psi(z: ArrayLike, /) -> Tensor:
 
 
 def digamma(z: ArrayLike, /) -> Tensor:
-    """The logarithmic derivative of the gamma function: another name of ``psi``.
+    """The digamma function: another name of ``psi``.
 
     Examples
     --------
@@ -97,8 +97,8 @@ def digamma(z: ArrayLike, /) -> Tensor:
 def polygamma(n: ArrayLike, x: ArrayLike, /) -> Tensor:
     """The n-th derivative of the digamma function.
 
-    ``n`` is a whole number, 0 or more. The derivative with respect to ``x`` is the next one. The
-    result has the dtype of ``x``; complex numbers are taken too.
+    ``n`` is an integer, 0 or more. The derivative with respect to ``x`` is ``polygamma(n + 1, x)``.
+    The result has the dtype of ``x``, which may be complex.
 
     Examples
     --------
@@ -133,10 +133,10 @@ def betaln(a: ArrayLike, b: ArrayLike, /) -> Tensor:
 
 
 def poch(z: ArrayLike, m: ArrayLike, /) -> Tensor:
-    """Pochhammer's symbol, ``gamma(z + m) / gamma(z)``: for whole m a product of m factors.
+    """The Pochhammer symbol, ``gamma(z + m) / gamma(z)``: for integer m a product of m factors.
 
     Where both ``z`` and ``z + m`` are poles, 0, -1, -2, ..., the derivative with respect to ``z``
-    is that of the product, for this m.
+    is the derivative of the product of m factors.
 
     Examples
     --------
@@ -147,15 +147,15 @@ def poch(z: ArrayLike, m: ArrayLike, /) -> Tensor:
 
 
 def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Tensor:
-    """The sum of ``(n + q)**-x`` over n from 0 on: Hurwitz's zeta function, with q = 1 Riemann's.
+    """The Hurwitz zeta function: the sum of ``(n + q)**-x`` over n >= 0. Without q, Riemann's.
 
     Parameters
     ----------
     x : array_like
         Above 1; without ``q`` any real number, by analytic continuation.
     q : array_like, optional
-        Derivatives with respect to ``x`` are available for positive ``q``, to any order; without
-        ``q`` and below 0 up to the second.
+        Derivatives with respect to ``x`` exist for positive ``q``, to any order; without ``q``, for
+        ``x`` below 0 only to the second order.
 
     Returns
     -------
@@ -163,8 +163,8 @@ def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Tensor:
 
     Notes
     -----
-    Derivatives with respect to ``x`` are by Euler and Maclaurin's formula, term by term (DLMF
-    25.11.7); that with respect to ``q`` is ``-x * zeta(x + 1, q)``.
+    The derivative with respect to ``x`` differentiates the Euler-Maclaurin formula (DLMF 25.11.7);
+    the derivative with respect to ``q`` is ``-x * zeta(x + 1, q)``.
 
     Examples
     --------
@@ -177,7 +177,7 @@ def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Tensor:
 
 
 def zetac(x: ArrayLike, /) -> Tensor:
-    """Riemann's zeta function less 1, with all digits where that is small.
+    """``zeta(x) - 1``, with all digits where that is small.
 
     Examples
     --------

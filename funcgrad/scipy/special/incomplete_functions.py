@@ -1,8 +1,8 @@
 """The incomplete gamma and beta functions and their inverses. SciPy evaluates them.
 
-They are differentiable in all arguments, to any order. The derivatives with respect to the shapes
-``a`` and ``b`` are integrals, computed by quadrature with a relative error below 1e-12, also far
-out in the tails.
+They are differentiable with respect to all arguments, to any order. The derivatives with respect to
+the shapes ``a`` and ``b`` are integrals. Quadrature computes them with a relative error below
+1e-12, also far out in the tails.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from funcgrad.tensor.tensor import ArrayLike, Tensor, apply, apply2
 
 
 def gammainc(a: ArrayLike, x: ArrayLike, /) -> Tensor:
-    """The distribution function at ``x`` of a gamma distribution of shape ``a``.
+    """The regularized lower incomplete gamma function.
 
-    This is the regularized lower incomplete gamma function. The derivative with respect to ``x``,
-    the density ``x**(a - 1) * exp(-x) / gamma(a)``, at 0 is 0 for a > 1, 1 for a = 1, and infinite
-    below.
+    It is the distribution function at ``x`` of a gamma distribution of shape ``a``. The derivative
+    with respect to ``x`` is the density ``x**(a - 1) * exp(-x) / gamma(a)``: at ``x = 0`` it is 0
+    for a > 1, 1 for a = 1, and infinite for a < 1.
 
     Examples
     --------
@@ -41,8 +41,8 @@ def gammaincc(a: ArrayLike, x: ArrayLike, /) -> Tensor:
 def gammaincinv(a: ArrayLike, y: ArrayLike, /) -> Tensor:
     """The ``x`` at which ``gammainc(a, x)`` is ``y``.
 
-    The derivative with respect to ``a`` is 0 where ``y`` is 0 or 1, for which ``x`` is 0 or
-    infinite whatever ``a`` is.
+    Where ``y`` is 0 or 1, ``x`` is 0 or infinite for every ``a``, so the derivative with respect to
+    ``a`` is 0.
 
     Examples
     --------
@@ -64,11 +64,11 @@ def gammainccinv(a: ArrayLike, y: ArrayLike, /) -> Tensor:
 
 
 def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike, /) -> Tensor:
-    """The distribution function at ``x`` of a beta distribution of shapes ``a`` and ``b``.
+    """The regularized incomplete beta function.
 
-    This is the regularized incomplete beta function. The derivative with respect to ``x``, the
-    density ``x**(a - 1) * (1 - x)**(b - 1) / beta(a, b)``, at 0 is 0 for a > 1, b for a = 1, and
-    infinite below; so it is at 1 with a and b exchanged.
+    It is the distribution function at ``x`` of a beta distribution of shapes ``a`` and ``b``. The
+    derivative with respect to ``x`` is the density ``x**(a - 1) * (1 - x)**(b - 1) / beta(a, b)``:
+    at ``x = 0`` it is 0 for a > 1, b for a = 1, and infinite for a < 1. At 1, exchange a and b.
 
     Examples
     --------
@@ -92,8 +92,8 @@ def betaincc(a: ArrayLike, b: ArrayLike, x: ArrayLike, /) -> Tensor:
 def betaincinv(a: ArrayLike, b: ArrayLike, y: ArrayLike, /) -> Tensor:
     """The ``x`` at which ``betainc(a, b, x)`` is ``y``.
 
-    Where ``y`` is 0 or 1 so is ``x``, whatever ``a`` and ``b`` are: derivatives with respect to
-    them are 0 there.
+    Where ``y`` is 0 or 1, ``x`` is too, for all ``a`` and ``b``: derivatives with respect to them
+    are 0 there.
 
     Examples
     --------

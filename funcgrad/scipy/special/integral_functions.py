@@ -1,7 +1,7 @@
-"""Integrals that have names: of sines, cosines, logarithms and exponentials, and elliptic ones.
+"""Sine, cosine, logarithmic, exponential and elliptic integrals.
 
-Those of sines, cosines and logarithms are analytic, and differentiable at complex arguments too,
-but on their cuts. SciPy evaluates all but ``exprel``.
+Sine, cosine and logarithmic integrals are differentiable at complex arguments too, except on their
+branch cuts. SciPy evaluates all but ``exprel``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from funcgrad.tensor.tensor import ArrayLike, Tensor, apply1, apply2
 
 
 def spence(z: ArrayLike, /) -> Tensor:
-    """Spence's function: the integral of ``log(t) / (1 - t)`` from 1 to z, a dilogarithm.
+    """Spence's function, a dilogarithm: the integral of ``log(t) / (1 - t)`` from 1 to z.
 
     Examples
     --------
@@ -35,7 +35,7 @@ def fresnel(z: ArrayLike, /) -> tuple[Tensor, Tensor]:
 
 
 def sici(x: ArrayLike, /) -> tuple[Tensor, Tensor]:
-    """The integrals of ``sin(t) / t`` from 0 on, and of ``cos(t) / t`` with Euler's constant.
+    """The sine and cosine integrals Si and Ci.
 
     Examples
     --------
@@ -46,7 +46,7 @@ def sici(x: ArrayLike, /) -> tuple[Tensor, Tensor]:
 
 
 def shichi(x: ArrayLike, /) -> tuple[Tensor, Tensor]:
-    """The integrals of ``sinh(t) / t`` from 0 on, and of ``cosh(t) / t`` with Euler's constant.
+    """The hyperbolic sine and cosine integrals Shi and Chi.
 
     Examples
     --------
@@ -59,9 +59,9 @@ def shichi(x: ArrayLike, /) -> tuple[Tensor, Tensor]:
 
 
 def exp1(z: ArrayLike, /) -> Tensor:
-    """The exponential integral from ``z`` to infinity of ``exp(-t) / t``, also of complex numbers.
+    """The exponential integral E1: ``exp(-t) / t`` integrated from ``z`` to infinity.
 
-    At 0 it is infinite, and its derivative is.
+    ``z`` may be complex. At 0 the function and its derivative are infinite.
 
     Examples
     --------
@@ -72,7 +72,7 @@ def exp1(z: ArrayLike, /) -> Tensor:
 
 
 def expi(x: ArrayLike, /) -> Tensor:
-    """The integral from minus infinity to ``x`` of ``exp(t) / t``, also of complex numbers.
+    """The exponential integral Ei: ``exp(t) / t`` integrated from minus infinity to ``x``.
 
     Examples
     --------
@@ -83,9 +83,9 @@ def expi(x: ArrayLike, /) -> Tensor:
 
 
 def expn(n: ArrayLike, x: ArrayLike, /) -> Tensor:
-    """The integral from 1 to infinity of ``exp(-x t) / t**n``.
+    """The generalized exponential integral: ``exp(-x t) / t**n`` integrated from 1 to infinity.
 
-    ``n`` is a whole number; below 0 the integral is computed by recurrence. The derivative with
+    ``n`` is an integer; below 0 the integral is computed by recurrence. The derivative with
     respect to ``x`` is ``-expn(n - 1, x)``. The result has the dtype of ``x``.
 
     Examples
@@ -130,7 +130,7 @@ def ellipkm1(p: ArrayLike, /) -> Tensor:
 
 
 def ellipe(m: ArrayLike, /) -> Tensor:
-    """The complete elliptic integral of the second kind: 1 at 1, with a slope of -inf, then NaN.
+    """The complete elliptic integral of the second kind: NaN above 1, where its slope is -inf.
 
     Examples
     --------

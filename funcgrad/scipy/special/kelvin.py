@@ -1,4 +1,4 @@
-"""Kelvin's functions, which are Bessel functions along a diagonal. SciPy evaluates those."""
+"""Kelvin functions: Bessel functions along a diagonal, which SciPy evaluates."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from funcgrad.scipy.special.bessel import jv, kv
 from funcgrad.tensor.tensor import ArrayLike, Tensor
 
 _TURN = complex(-math.sqrt(0.5), math.sqrt(0.5))
-"""The third of the eighth roots of unity."""
+"""``exp(3 pi i / 4)``, the direction of ``ber`` and ``bei``."""
 
 
 def kelvin(x: ArrayLike, /) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Kelvin's functions and their derivatives: Be, Ke, Be' and Ke', complex ones.
+    """The complex Kelvin functions and their derivatives: Be, Ke, Be' and Ke'.
 
-    Those of the second kind are NaN below 0, and infinite there.
+    Ke and Ke' are infinite at 0, and NaN below 0.
 
     Examples
     --------
@@ -51,7 +51,7 @@ def _of_positive(x: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
 
 
 def _in_precision(result: Tensor, x: Tensor) -> Tensor:
-    """Accept half precision too, for which there are no complex numbers."""
+    """Convert a result to half precision if x has it; NumPy has no complex dtype for it."""
     return fnp.astype(result, x.dtype) if x.dtype.kind == "f" else result
 
 

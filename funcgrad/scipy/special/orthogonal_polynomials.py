@@ -1,9 +1,9 @@
 """Orthogonal polynomials, spherical harmonics, hypergeometric functions. SciPy evaluates them.
 
-Polynomials and hypergeometric functions are differentiable in their last argument, to any order. A
-degree that is no whole number, which SciPy takes for some polynomials, is an error. So is a
-derivative with respect to a parameter of a hypergeometric function, for which no formula is
-accurate over the whole range; the error names a remedy.
+Polynomials and hypergeometric functions are differentiable with respect to their last argument, to
+any order. A degree that is not whole, which SciPy accepts for some polynomials, is an error. A
+derivative with respect to a parameter of a hypergeometric function is an error with a remedy: no
+known formula is accurate over the whole range.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def eval_hermitenorm(n: ArrayLike, x: ArrayLike, /) -> Tensor:
 
 
 def eval_gegenbauer(n: ArrayLike, alpha: ArrayLike, x: ArrayLike, /) -> Tensor:
-    """Gegenbauer's polynomial of degree n; it has no derivative in alpha here.
+    """Gegenbauer's polynomial of degree n; alpha has no derivative here.
 
     Examples
     --------
@@ -84,7 +84,7 @@ def eval_gegenbauer(n: ArrayLike, alpha: ArrayLike, x: ArrayLike, /) -> Tensor:
 
 
 def eval_genlaguerre(n: ArrayLike, alpha: ArrayLike, x: ArrayLike, /) -> Tensor:
-    """Laguerre's generalized polynomial of degree n; it has no derivative in alpha here.
+    """Laguerre's generalized polynomial of degree n; alpha has no derivative here.
 
     Examples
     --------
@@ -95,7 +95,7 @@ def eval_genlaguerre(n: ArrayLike, alpha: ArrayLike, x: ArrayLike, /) -> Tensor:
 
 
 def eval_jacobi(n: ArrayLike, alpha: ArrayLike, beta: ArrayLike, x: ArrayLike, /) -> Tensor:
-    """Jacobi's polynomial of degree n; it has no derivative in alpha and beta here.
+    """Jacobi's polynomial of degree n; alpha and beta have no derivatives here.
 
     Examples
     --------
@@ -189,13 +189,13 @@ def sph_harm_y(
     n, m : array_like of int
         ``n`` is 0 or more; for ``m`` beyond it the result is 0.
     theta : array_like
-        The polar angle, from 0 to pi. Beyond it values are SciPy's, with powers of
-        ``abs(sin(theta))``. Derivatives are finite at the poles; of odd orders, which have a kink
-        there, they are those of angles within.
+        The polar angle, from 0 to pi. Beyond that range values are SciPy's, with powers of
+        ``abs(sin(theta))``. Derivatives are finite at the poles; odd orders have a kink there, and
+        the limit from inside as derivative.
     phi : array_like
         The azimuthal angle.
     diff_n : int
-        0: derivatives are what ``fg.jvp`` and ``fg.jacfwd`` are for.
+        Only 0 is supported: use ``fg.jvp`` or ``fg.jacfwd`` for derivatives.
 
     Returns
     -------
@@ -254,7 +254,7 @@ def hyp2f1(a: ArrayLike, b: ArrayLike, c: ArrayLike, z: ArrayLike, /) -> Tensor:
 
 
 def hyperu(a: ArrayLike, b: ArrayLike, x: ArrayLike, /) -> Tensor:
-    """Tricomi's confluent function U, for positive ``x``, in which it has derivatives.
+    """Tricomi's confluent hypergeometric function U, for positive ``x``.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The transforms of Box and Cox, powers and cosines minus 1, and Lambert's W function.
+"""Box-Cox transforms, powers and cosines minus 1, and Lambert's W function.
 
 SciPy evaluates all but ``exp10`` and ``cosm1``.
 """
@@ -15,9 +15,9 @@ from funcgrad.tensor.tensor import ArrayLike, Tensor, apply, apply1, apply2
 
 
 def boxcox(x: ArrayLike, lmbda: ArrayLike, /) -> Tensor:
-    """The transform of Box and Cox, ``(x**lmbda - 1) / lmbda``, and ``log(x)`` for ``lmbda = 0``.
+    """The Box-Cox transform: ``(x**lmbda - 1) / lmbda``, and ``log(x)`` for ``lmbda = 0``.
 
-    At ``x = 0`` the derivatives are those from above.
+    At ``x = 0`` the derivatives are limits from above.
 
     Examples
     --------
@@ -28,7 +28,7 @@ def boxcox(x: ArrayLike, lmbda: ArrayLike, /) -> Tensor:
 
 
 def boxcox1p(x: ArrayLike, lmbda: ArrayLike, /) -> Tensor:
-    """The transform of Box and Cox of ``1 + x``, with all digits of small ``x``.
+    """The Box-Cox transform of ``1 + x``, with all digits for small ``x``.
 
     Examples
     --------
@@ -39,7 +39,7 @@ def boxcox1p(x: ArrayLike, lmbda: ArrayLike, /) -> Tensor:
 
 
 def inv_boxcox(y: ArrayLike, lmbda: ArrayLike, /) -> Tensor:
-    """The inverse of ``boxcox`` in its first argument.
+    """The ``x`` for which ``boxcox(x, lmbda)`` is ``y``.
 
     Examples
     --------
@@ -50,7 +50,7 @@ def inv_boxcox(y: ArrayLike, lmbda: ArrayLike, /) -> Tensor:
 
 
 def inv_boxcox1p(y: ArrayLike, lmbda: ArrayLike, /) -> Tensor:
-    """The inverse of ``boxcox1p`` in its first argument.
+    """The ``x`` for which ``boxcox1p(x, lmbda)`` is ``y``.
 
     Examples
     --------
@@ -95,7 +95,7 @@ def cosm1(x: ArrayLike, /) -> Tensor:
 
 
 def lambertw(z: ArrayLike, k: SupportsIndex = 0, tol: float = 1e-8) -> Tensor:
-    """The branch ``k`` of the solutions w of ``w * exp(w) = z``.
+    """The Lambert W function: branch ``k`` of the solutions w of ``w * exp(w) = z``.
 
     Parameters
     ----------
@@ -103,12 +103,12 @@ def lambertw(z: ArrayLike, k: SupportsIndex = 0, tol: float = 1e-8) -> Tensor:
     k : int
         0 for the principal branch, which is real for real ``z`` from -1 / e on.
     tol : float
-        Of SciPy's iteration.
+        The tolerance of SciPy's iteration.
 
     Returns
     -------
     Tensor
-        Complex, as SciPy's. At -1 / e, where branches meet, the derivative is infinite.
+        Complex, as in SciPy. Branches meet at -1 / e; the derivative is infinite there.
 
     Examples
     --------
@@ -120,7 +120,7 @@ def lambertw(z: ArrayLike, k: SupportsIndex = 0, tol: float = 1e-8) -> Tensor:
 
 
 def wrightomega(z: ArrayLike, /) -> Tensor:
-    """Wright's omega function: the solution w of ``w + log(w) = z`` for real ``z``.
+    """The Wright omega function: the solution w of ``w + log(w) = z`` for real ``z``.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Sums of exponentials: their logarithms, and the shares of the summands. They need no SciPy."""
+"""``logsumexp``, ``softmax`` and ``log_softmax``. They need no SciPy."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from funcgrad.scipy.precision import real_numbers
 from funcgrad.tensor.tensor import ArrayLike, Tensor, apply, wrap
 
 _OVERFLOW: Final = 700.0
-"""The argument from which on exponentials overflow, about."""
+"""About the smallest argument whose exponential overflows."""
 
 
 @overload
@@ -48,12 +48,11 @@ def logsumexp(
     Parameters
     ----------
     a : array_like
-        Integers become float64. Complex numbers are taken where there is no ``b``.
+        Integers become float64. May be complex if ``b`` is not passed.
     axis : int, tuple of int or None
     b : array_like, optional
-        Weights, which broadcast with ``a``; they may be 0, whatever ``a`` is there, and negative.
-        With respect to a weight of 0 whose exponential is over 1e304 times the sum, the derivative
-        is left out.
+        Weights, which broadcast with ``a``. They may be negative, or 0, even where ``a`` is
+        infinite. A weight of 0 has no derivative where its exponential is over 1e304 times the sum.
     keepdims : bool
     return_sign : bool
         Whether to return the logarithm of the magnitude of the sum, and its sign. The sign has no
@@ -62,8 +61,8 @@ def logsumexp(
     Returns
     -------
     Tensor, or tuple of two Tensor
-        -inf if there are no elements, or all are -inf; the gradient is 0 there. Infinite
-        elements share the gradient equally. NaN for a negative sum, where its sign is not asked.
+        -inf without elements, or if all are -inf; the gradient is 0 there. Infinite elements share
+        the gradient equally. A negative sum is NaN without ``return_sign``.
 
     Examples
     --------
@@ -87,7 +86,7 @@ def logsumexp(
 
 
 def _weighted(x: Tensor, weights: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Tensor | float]:
-    """The sum of weights times exponentials relative to the greatest that counts, and that one."""
+    """The sum of ``weights * exp(x - greatest)``, and the greatest x with a nonzero weight."""
     if 0 in x.shape:
         return fnp.sum(weights * x, axis=axes, keepdims=True), 0.0
     nothing = weights == 0
@@ -105,9 +104,9 @@ def softmax(x: ArrayLike, axis: AxisLike = None) -> Tensor:
     Parameters
     ----------
     x : array_like
-        Real numbers; integers become float64. One of minus infinity has the probability 0. Where
-        some are plus infinity, these share the probability 1 equally; where all are minus infinity,
-        all do: the limits along equal sequences, where SciPy gives NaN.
+        Real; integers become float64. An element -inf has the probability 0. Elements that are inf
+        share the probability 1 equally; so do all elements if all are -inf. SciPy gives NaN in
+        these two cases.
     axis : int, tuple of int or None
         The axes over which the probabilities sum to 1; None for all.
 
@@ -118,7 +117,7 @@ def softmax(x: ArrayLike, axis: AxisLike = None) -> Tensor:
     Raises
     ------
     ShapeError
-        There are no numbers along the axis.
+        The axis has the length 0.
 
     Examples
     --------
@@ -148,7 +147,7 @@ def log_softmax(x: ArrayLike, axis: AxisLike = None) -> Tensor:
     Raises
     ------
     ShapeError
-        There are no numbers along the axis.
+        The axis has the length 0.
 
     Examples
     --------

@@ -3,7 +3,7 @@
 They are differentiable in the value and in every parameter, and take SciPy's arguments: the shape
 parameters by their names or in their order, then ``loc`` and ``scale``. Outside of its support a
 density is 0 and its logarithm -inf, with derivatives 0; at an end of the support derivatives are
-those from inside. Invalid parameters give NaN, as in SciPy. ``norm(loc, scale)`` is a
+the limits from inside. Invalid parameters give NaN, as in SciPy. ``norm(loc, scale)`` is a
 distribution with fixed parameters.
 
 >>> import funcgrad as fg

@@ -1,8 +1,8 @@
 """Choices by conditions, free if they are known to hold everywhere; logarithms of probabilities.
 
-A condition on known numbers, as outside of ``vmap`` and ``jit``, is checked at once. If it holds
-for all of them, the value itself is the result, without a mask in its gradient: with masks, the
-gradient of a normal density of 200 numbers took three times as long.
+A condition on known values, as outside of ``vmap`` and ``jit``, is checked at once. If it holds
+everywhere, the result is the value itself, without a mask in its gradient: with masks, the gradient
+of a normal density of 200 elements took three times as long.
 
 >>> import funcgrad.numpy as fnp
 >>> x = fnp.asarray([1.0, 4.0])
@@ -36,24 +36,24 @@ Condition: TypeAlias = "Tensor | bool"
 """A condition: truth values, or True if it holds everywhere."""
 
 Test: TypeAlias = Callable[..., Value]
-"""Comparisons of numbers, arrays and tensors by operators."""
+"""A test that compares scalars, arrays and tensors by operators."""
 
 
 def holding(test: Test, *args: Tensor) -> Condition:
-    """The condition that a test of numbers holds; True if it is known to hold everywhere.
+    """The condition that a test holds; True if it is known to hold everywhere.
 
-    Known numbers are compared by NumPy, in a third of the time, and counted, in a third of the time
-    of ``all``.
+    NumPy compares known values, in a third of the time, and counts them, in a third of the time of
+    ``all``.
 
     Raises
     ------
     ShapeError
-        The numbers do not broadcast.
+        The arguments do not broadcast.
     """
     numbers = [bind1(unfollowed, x) for x in args]
     if not RAW.issuperset(map(type, numbers)):
         return wrap(test(*map(wrap, numbers)))
-    # Python's numbers, as of a traced one, would raise where NumPy's overflow.
+    # A Python float, as from a traced scalar, would raise where NumPy's scalars overflow.
     try:
         truths = test(*[x if type(x) in STRONG else np.asarray(x)[()] for x in numbers])
     except ValueError:
@@ -72,7 +72,7 @@ def both(first: Condition, second: Condition) -> Condition:
 
 
 def chosen(condition: Condition, value: Tensor, otherwise: Tensor | float) -> Tensor:
-    """A value where a condition holds, and another elsewhere, where the value has no derivative."""
+    """A value where a condition holds, and ``otherwise`` elsewhere, without a derivative."""
     return value if condition is True else fnp.where(condition, value, otherwise)
 
 
@@ -93,7 +93,7 @@ def split(
     then, otherwise : callable
         Formulas of one tensor. If all elements need the same one, the other is not evaluated.
     harmless : tuple of float
-        Harmless numbers for each formula, in place of the elements that it is not for.
+        For each formula, a value that replaces the elements of the other formula.
     """
     condition = holding(test, z)
     if condition is True:
@@ -112,7 +112,7 @@ def times_log(x: Tensor, y: Tensor) -> Tensor:
 
 
 def times_log_ratio(x: Tensor, y: Tensor, scale: Tensor) -> Tensor:
-    """``x * log(y / scale)``, 0 where x and y are 0; the mixed derivative in the others is 0."""
+    """``x * log(y / scale)``, 0 where x and y are 0; y and scale have no mixed derivative."""
     if holding(lambda y: y > 0, y) is True:
         return x * apply2(log_ratio, y, scale)
     return special.xlogy(x, y / scale)
@@ -149,7 +149,7 @@ def log_betainc(a: Tensor, b: Tensor, x: Tensor, power: Tensor) -> Tensor:
     ----------
     a, b, x : Tensor
     power : Tensor
-        ``a * log(x)``: of a quotient x, its mixed derivatives are no differences.
+        ``a * log(x)``: if x is a quotient, mixed derivatives then do not cancel.
     """
     below = holding(lambda a, b, x: (x > 0) & (x * (a + b) < a), a, b, x)
     if below is True:

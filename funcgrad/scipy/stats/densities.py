@@ -1,6 +1,6 @@
-"""Distributions without a shape parameter, and the lognormal one. They need no SciPy.
+"""Distributions without a shape parameter, and the lognormal distribution.
 
-Two need it for logarithms of probabilities: ``norm`` and ``lognorm``.
+Only the logarithms of probabilities of ``norm`` and ``lognorm`` need SciPy.
 
 >>> cauchy.ppf([0.25, 0.5])
 Tensor([-1.,  0.])
@@ -21,7 +21,7 @@ from funcgrad.scipy.stats.distributions import ContinuousDistribution
 from funcgrad.tensor.tensor import Tensor, apply, apply1, apply2
 
 _SERIES = 8
-"""The number of terms of a series in at most 0.01."""
+"""Terms of a power series up to 0.01."""
 
 _LOG_ROOT_OF_TURN = 0.5 * math.log(2 * math.pi)
 
@@ -57,7 +57,7 @@ norm = ContinuousDistribution(
 
 
 def _log_expon_below(x: Tensor, scale: Tensor) -> Tensor:
-    """Near 0 the logarithm of x, and of the quotient of the probability and x."""
+    """Near 0 it is the logarithm of x plus the logarithm of probability / x."""
     near = holding(lambda x, scale: x < scale, x, scale)
     if near is True:
         return apply2(log_ratio, x, scale) + fnp.log(exprel(-x / scale))
@@ -90,12 +90,12 @@ expon = ContinuousDistribution(
 
 
 def _half(z: Tensor) -> Tensor:
-    """Half an exponential of minus the magnitude; the derivative at the peak is 0."""
+    """``exp(-abs(z)) / 2``; the derivative at the peak is 0."""
     return fnp.exp(-fnp.abs(z)) / 2
 
 
 def _laplace_below(z: Tensor) -> Tensor:
-    """Each side has its own formula, so that derivatives at 0 are those of the smooth function."""
+    """Each side has its own formula, so that derivatives at 0 are its limits."""
     return split(
         lambda z: z <= 0, z, lambda z: fnp.exp(z) / 2, lambda z: 1 - fnp.exp(-z) / 2, (0.0, 0.0)
     )
@@ -167,7 +167,7 @@ def _cauchy_above(x: Tensor, scale: Tensor) -> Tensor:
 
 
 def _log_cauchy_below(x: Tensor, scale: Tensor) -> Tensor:
-    """Far below the logarithm of ``scale / -x``, corrected by a series."""
+    """In the far lower tail it is the logarithm of ``scale / -x``, corrected by a series."""
     far = holding(lambda x, scale: x < -10 * scale, x, scale)
     near = log_probability(_cauchy_below, _cauchy_above)
     if type(far) is Tensor and not fnp.any(far):
@@ -181,7 +181,7 @@ def _log_cauchy_below(x: Tensor, scale: Tensor) -> Tensor:
 
 
 def _cauchy_quantile(q: Tensor) -> Tensor:
-    """Minus the cotangent, at the nearer end: the tangent would lose digits at both ends."""
+    """Minus the cotangent from the nearer end: the tangent would lose digits at both ends."""
 
     def inner(q: Tensor) -> Tensor:
         return fnp.tan(math.pi * (q - 0.5))
@@ -240,7 +240,7 @@ uniform = ContinuousDistribution(
 
 
 def _normal_of(x: Tensor, scale: Tensor, s: Tensor) -> Tensor:
-    """The standard normal number whose exponential is a lognormal one."""
+    """The standard normal value of a lognormal one: ``log(x / scale) / s``."""
     return apply2(log_ratio, x, scale) / s
 
 

@@ -35,7 +35,7 @@ def _completed(
     valid: Condition,
     outside: Callable[[], Tensor | float],
 ) -> Tensor:
-    """A value inside of the support, another outside, and NaN for invalid parameters or NaN."""
+    """A value inside the support, another outside, and NaN for invalid parameters or NaN."""
     if inside is True:
         return chosen(valid, value, fnp.nan)
     result = chosen(inside, value, outside())
@@ -43,7 +43,7 @@ def _completed(
 
 
 def _limits(z: Tensor, low: Tensor, ends: tuple[float, float]) -> Tensor:
-    """The value below or above a support, in the precision of z."""
+    """The limit below the support or above it, in the precision of z."""
     return fnp.where(low, *[fnp.full_like(z, end) for end in ends])
 
 
@@ -73,13 +73,13 @@ class StandardizedPoint(NamedTuple):
     valid: Condition
 
     def apply(self, formula: Formula, harmless: float) -> Tensor:
-        """Evaluate a formula inside of the support, and elsewhere at a harmless number."""
+        """Evaluate a formula inside the support, and elsewhere at a harmless value."""
         if self.inside is True:
             return formula(self.z, *self.shapes)
         return formula(chosen(self.inside, self.z, harmless * self.unit), *self.shapes)
 
     def completed(self, value: Tensor, outside: Callable[[], Tensor | float]) -> Tensor:
-        """Choose a value inside of the support, another outside."""
+        """Choose a value inside the support, and another outside."""
         return _completed(value, self.z, self.inside, self.valid, outside)
 
 
@@ -111,15 +111,15 @@ class ContinuousDistribution(AbsentMethods):
         Whether the lower end is excluded from the support.
     log_factor : float
         The logarithm of a constant factor of the density. It is added to the logarithm of the
-        scale, which is often one number for many values.
+        scale, which is often a scalar for many values.
     far : callable, optional
         ``(z, *shapes)``: the leading term of the logarithms at infinite ends, where they are
         infinite with its slope. By default the slope is 0.
     of_distances : bool
-        Whether the formulas but those of levels and moments take ``(distance, scale, *shapes)``,
-        the distance from the location, in the place of standardized values: the factor of the
-        scale in a derivative may be out of range, where that derivative is not. Densities are then
-        divided by the scale already.
+        Whether formulas, except quantiles and moments, take ``(distance, scale, *shapes)`` with the
+        distance from the location, instead of standardized values: the factor of the scale in a
+        derivative may overflow where the derivative does not. Densities are then divided by the
+        scale already.
     """
 
     name: str
@@ -192,11 +192,11 @@ class ContinuousDistribution(AbsentMethods):
         return point.completed(value, lambda: self._far(point, 0.0, -fnp.inf))
 
     def ppf(self, q: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Tensor:
-        """The value below which is the probability ``q``: the inverse of ``cdf``."""
+        """The quantile of the probability ``q``: the inverse of ``cdf``."""
         return self._at_level("ppf", self.quantile, q, args, kwds)
 
     def isf(self, q: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Tensor:
-        """The value above which is the probability ``q``: the inverse of ``sf``."""
+        """The quantile of the upper tail: the inverse of ``sf``."""
         return self._at_level("isf", self.upper_quantile, q, args, kwds)
 
     def mean(self, *args: ArrayLike, **kwds: ArrayLike) -> Tensor:
@@ -211,7 +211,7 @@ class ContinuousDistribution(AbsentMethods):
         return chosen(valid, value, fnp.nan)
 
     def std(self, *args: ArrayLike, **kwds: ArrayLike) -> Tensor:
-        """The root of the variance."""
+        """The standard deviation."""
         return fnp.sqrt(self.var(*args, **kwds))
 
     def entropy(self, *args: ArrayLike, **kwds: ArrayLike) -> Tensor:
@@ -257,7 +257,7 @@ class ContinuousDistribution(AbsentMethods):
     def _checked(
         self, operation: str, named: dict[str, ArrayLike]
     ) -> tuple[dict[str, Tensor], Condition]:
-        """Numbers, with harmless shapes and scales in place of invalid ones, and validity."""
+        """Arguments, with harmless shapes and scales in place of invalid ones, and validity."""
         numbers = dict(zip(named, real_numbers(operation, *named.values()), strict=True))
         valid: Condition = True
         for name in (*self.shapes, "scale"):
@@ -307,7 +307,7 @@ class ContinuousDistribution(AbsentMethods):
 
 @dataclass(frozen=True, slots=True)
 class DiscreteDistribution(AbsentMethods):
-    """A distribution of integers from a least one on, given by formulas of them and of shapes.
+    """A distribution of integers, given by formulas of the integer and the shapes.
 
     Attributes
     ----------
@@ -316,22 +316,21 @@ class DiscreteDistribution(AbsentMethods):
     valid : callable
         ``(*shapes)`` to whether they are valid.
     greatest : callable or None
-        ``(*shapes)`` to the greatest number with a probability; None if there is no greatest.
+        ``(*shapes)`` to the greatest integer of the support; None if it is unbounded.
     log_mass : callable
-        ``(k, *shapes)`` for whole k from the least to that.
+        ``(k, *shapes)`` for integers k of the support.
     mass : callable
-        The probability itself; second derivatives through the logarithm would be differences.
+        The probability itself: second derivatives through the logarithm would lose digits.
     below, above : callable
-        The probabilities of at most k, and of more, for integers k from the least to below the
-        greatest.
+        The probabilities of at most k, and of more than k, for integers k below the greatest.
     log_below, log_above : callable
         Their logarithms.
     harmless : tuple of float
-        Shapes at which formulas of the least k are finite.
+        Shapes at which the formulas are finite for the least k.
     expectation, variance : callable
         ``(*shapes)`` to the mean and the variance.
     least : float
-        The least number that has a probability.
+        The least integer of the support.
     """
 
     name: str
@@ -355,27 +354,27 @@ class DiscreteDistribution(AbsentMethods):
         return FrozenDistribution(self, arguments(self.name, names, args, kwds))
 
     def logpmf(self, k: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Tensor:
-        """The logarithm of the probability of ``k``; it has no derivative in ``k``."""
+        """The logarithm of the probability of ``k``; ``k`` has no derivative."""
         return self._of_mass("logpmf", self.log_mass, -fnp.inf, k, args, kwds)
 
     def pmf(self, k: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Tensor:
-        """The probability of ``k``; it has no derivative in ``k``."""
+        """The probability of ``k``; ``k`` has no derivative."""
         return self._of_mass("pmf", self.mass, 0.0, k, args, kwds)
 
     def cdf(self, k: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Tensor:
-        """The probability of a number of at most ``k``; it has no derivative in ``k``."""
+        """The probability of at most ``k``; ``k`` has no derivative."""
         return self._probability("cdf", self.below, (0.0, 1.0), k, args, kwds)
 
     def sf(self, k: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Tensor:
-        """The probability of a number above ``k``; it has no derivative in ``k``."""
+        """The probability of more than ``k``; ``k`` has no derivative."""
         return self._probability("sf", self.above, (1.0, 0.0), k, args, kwds)
 
     def logcdf(self, k: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Tensor:
-        """The logarithm of ``cdf``, with all digits also where that is near 1."""
+        """The logarithm of ``cdf``, with all digits also where ``cdf`` is near 1."""
         return self._probability("logcdf", self.log_below, (-fnp.inf, 0.0), k, args, kwds)
 
     def logsf(self, k: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Tensor:
-        """The logarithm of ``sf``, with all digits also where that is near 1."""
+        """The logarithm of ``sf``, with all digits also where ``sf`` is near 1."""
         return self._probability("logsf", self.log_above, (0.0, -fnp.inf), k, args, kwds)
 
     def mean(self, *args: ArrayLike, **kwds: ArrayLike) -> Tensor:
@@ -389,7 +388,7 @@ class DiscreteDistribution(AbsentMethods):
         return chosen(valid, self.variance(*shapes) + 0.0 * location, fnp.nan)
 
     def std(self, *args: ArrayLike, **kwds: ArrayLike) -> Tensor:
-        """The root of the variance."""
+        """The standard deviation."""
         return fnp.sqrt(self.var(*args, **kwds))
 
     def _of_moment(
@@ -404,7 +403,7 @@ class DiscreteDistribution(AbsentMethods):
     def _standard(
         self, method: str, k: ArrayLike, args: tuple[ArrayLike, ...], kwds: dict[str, ArrayLike]
     ) -> tuple[Tensor, list[Tensor], Condition]:
-        """The number minus the location, the shapes, and whether these are valid."""
+        """The value minus the location, the shapes, and whether the shapes are valid."""
         operation = f"{self.name}.{method}"
         named = arguments(operation, (*self.shapes, "loc"), args, kwds)
         numbers, shapes, valid = self._checked(operation, {"": k, **named})
@@ -414,7 +413,7 @@ class DiscreteDistribution(AbsentMethods):
     def _checked(
         self, operation: str, named: dict[str, ArrayLike]
     ) -> tuple[dict[str, Tensor], list[Tensor], Condition]:
-        """Numbers, with harmless shapes in place of invalid ones, and validity."""
+        """Arguments, with harmless shapes in place of invalid ones, and validity."""
         numbers = dict(zip(named, real_numbers(operation, *named.values()), strict=True))
         shapes = [numbers[name] for name in self.shapes]
         valid = holding(self.valid, *shapes)
@@ -437,7 +436,7 @@ class DiscreteDistribution(AbsentMethods):
     def _inside_support(
         self, formula: Formula, n: Tensor, shapes: list[Tensor], inside: Condition
     ) -> Tensor:
-        """Evaluate a formula inside of the support, and elsewhere at harmless numbers."""
+        """Evaluate a formula inside the support, and elsewhere at harmless values."""
         return formula(chosen(inside, n, self.least), *self._harmless(inside, shapes))
 
     def _of_mass(

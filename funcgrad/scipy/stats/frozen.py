@@ -120,5 +120,5 @@ class AbsentMethods:
     if not TYPE_CHECKING:  # which know the methods that there are
 
         def __getattr__(self, name: str) -> NoReturn:
-            """Say what to write instead."""
+            """Raise an error that says what to write instead."""
             raise missing_method("Distributions", self, name)

@@ -1,7 +1,7 @@
-"""Distributions of integers, which have derivatives only in their parameters.
+"""Distributions of integers, differentiable with respect to their parameters only.
 
-At most k of n is certain if n <= k, so at n = k the distribution function has a kink in n; its
-slope there is 0.
+P(at most k of n) is 1 if n <= k, so the distribution function has a kink at n = k; its slope with
+respect to n is 0 there.
 
 >>> poisson.pmf([0, 1, 0.5], 1.0)
 Tensor([0.36787944, 0.36787944, 0.        ])
@@ -33,9 +33,9 @@ def _is_share(p: Value) -> Value:
 
 
 def _once(count: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
-    """A factor that is the share where it counts once, and how often it counts besides.
+    """Split ``share**count`` into a single factor and the power that remains.
 
-    Of a share alone the exponential of its logarithm would bend by rounding errors.
+    A share to the power 1 stays linear: the exponential of its logarithm would add rounding errors.
     """
     once = count == 1
     return fnp.where(once, share, 1.0), count - once

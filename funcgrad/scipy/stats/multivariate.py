@@ -34,7 +34,7 @@ class NormalOfVectors(AbsentMethods):
         Parameters
         ----------
         x : array_like
-            Vectors along the last axis; where they have one component, of any shape.
+            Vectors along the last axis; vectors of one component may have any shape.
         mean : array_like, optional
             A vector; 0 by default.
         cov : array_like
@@ -44,7 +44,7 @@ class NormalOfVectors(AbsentMethods):
         Returns
         -------
         Tensor
-            One number for each vector.
+            One value for each vector.
 
         Raises
         ------
@@ -82,7 +82,7 @@ class NormalOfVectors(AbsentMethods):
 
 
 def _dimension(spread: Tensor, centre: Tensor | None, value: Tensor) -> int:
-    """The number of components, by the first argument that determines it."""
+    """The number of components, from the first argument that determines it."""
     if spread.ndim:
         return int(spread.shape[-1])
     if centre is not None and centre.ndim:
@@ -92,7 +92,7 @@ def _dimension(spread: Tensor, centre: Tensor | None, value: Tensor) -> int:
 
 @dataclass(frozen=True, slots=True)
 class DirichletDistribution(AbsentMethods):
-    """Dirichlet's distribution, of vectors of positive numbers whose sum is 1."""
+    """The Dirichlet distribution of positive vectors that sum to 1."""
 
     name: str = "dirichlet"
 
@@ -107,10 +107,9 @@ class DirichletDistribution(AbsentMethods):
         ----------
         x : array_like
             Vectors along the first axis, as in SciPy; the last component, which follows from the
-            others, may be missing. Derivatives are those of the formula, in which all components
-            are free.
+            others, may be missing. Derivatives treat all components as free.
         alpha : array_like
-            A vector of positive numbers.
+            A vector with positive elements.
 
         Returns
         -------

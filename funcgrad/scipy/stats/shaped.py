@@ -1,4 +1,4 @@
-"""Distributions with shape parameters, by incomplete gamma and beta functions, as SciPy's.
+"""Distributions with shape parameters, from incomplete gamma and beta functions.
 
 >>> gamma.cdf(1.0, 1.0), beta.pdf(0.5, 2.0, 2.0)
 (Tensor(0.63212056), Tensor(1.5))
@@ -139,10 +139,10 @@ beta = ContinuousDistribution(
 
 
 _MANY: Final = 1e5
-"""The degrees of freedom from which on tails are nearly a normal distribution's."""
+"""With more degrees of freedom than this, tails are nearly normal."""
 
 _SERIES: Final = 8
-"""The number of terms of a series in at most 0.01."""
+"""Terms of a power series up to 0.01."""
 
 
 def _log_student(z: Tensor, df: Tensor) -> Tensor:
@@ -150,7 +150,7 @@ def _log_student(z: Tensor, df: Tensor) -> Tensor:
 
 
 def _log_student_factor(df: Tensor) -> Tensor:
-    """For many degrees of freedom Stirling's series, which is nearly that of the normal one."""
+    """Many degrees of freedom use Stirling's series: the factor is nearly the normal one."""
 
     def many(df: Tensor) -> Tensor:
         u = 1 / df
@@ -165,7 +165,7 @@ def _log_student_factor(df: Tensor) -> Tensor:
 
 
 def _student_exponent(z: Tensor, df: Tensor) -> Tensor:
-    """``(df + 1) / 2 * log1p(z**2 / df)``, whose slope in df loses digits as that grows.
+    """``(df + 1) / 2 * log1p(z**2 / df)``, whose slope in df loses digits as df grows.
 
     So, for many degrees of freedom, it is a series about ``z**2 / 2``.
     """
@@ -183,7 +183,7 @@ def _student_exponent(z: Tensor, df: Tensor) -> Tensor:
 
 
 def _student_tail(z: Tensor, df: Tensor) -> Tensor:
-    """Far out the tail is computed from the reciprocal, whose square does not overflow."""
+    """The far tail is computed from ``1 / z``, whose square does not overflow."""
     near = holding(lambda z: abs(z) < 1e100, z)
     if near is True:
         return fnp.log1p(z**2 / df)
@@ -200,7 +200,7 @@ def _above_t(z: Tensor, df: Tensor) -> Tensor:
 
 
 def _log_below_t(z: Tensor, df: Tensor) -> Tensor:
-    """Below -1 half the incomplete beta function: DLMF 8.17 and 26.7.1 of Abramowitz, Stegun."""
+    """Below -1 it is log(betainc / 2): DLMF 8.17 and Abramowitz and Stegun 26.7.1."""
     out = holding(lambda z, df: (z < -1) & (df < _MANY), z, df)
     usual = log_probability(_below_t, _above_t)
     far, half = fnp.where(out, z, -2.0), fnp.where(out, df, 1.0) / 2

@@ -20,7 +20,7 @@ from funcgrad.scipy.stats.distributions import ContinuousDistribution
 from funcgrad.tensor.tensor import Tensor, apply2
 
 _TERMS: Final = 14
-"""The number of terms of the exponential series in at most 0.1; second derivatives lose two."""
+"""Terms of the exponential series up to 0.1; second derivatives have two fewer."""
 
 _PEAK: Final = math.sqrt(2 / math.pi)
 
@@ -28,7 +28,7 @@ _PEAK: Final = math.sqrt(2 / math.pi)
 
 
 def _log_gumbel(z: Tensor) -> Tensor:
-    """Near 0, where the slope is small, by the power series."""
+    """Near 0, where the slope is small, a power series is used."""
 
     def near(z: Tensor) -> Tensor:
         total = fnp.zeros_like(z)
@@ -62,7 +62,7 @@ def _above_gumbel(z: Tensor) -> Tensor:
 
 
 def _log_above_gumbel(z: Tensor) -> Tensor:
-    """For large values by the ratio of a small probability to its leading term."""
+    """Large values use the ratio of a small probability to its leading term."""
 
     def tail(z: Tensor) -> Tensor:
         return -z + fnp.log(special.exprel(-fnp.exp(-z)))
@@ -132,7 +132,7 @@ def _density_of_weibull(x: Tensor, scale: Tensor, c: Tensor) -> Tensor:
 
 
 def _bounded_power(x: Tensor, scale: Tensor, c: Tensor) -> Tensor:
-    """The power, bounded by 800, where ``exp(-power)`` is 0; beyond it has no slope."""
+    """The power, at most 800: there ``exp(-power)`` is 0. Beyond it the slope is 0."""
     z = x / scale
     within = holding(lambda z, c: z < 800.0 ** (1 / c), z, c)
     return chosen(within, chosen(within, z, 1.0) ** c, 800.0)
@@ -147,7 +147,7 @@ def _weibull_above(x: Tensor, scale: Tensor, c: Tensor) -> Tensor:
 
 
 def _log_weibull_below(x: Tensor, scale: Tensor, c: Tensor) -> Tensor:
-    """Near 0 by the power, and by the quotient of the probability and the power."""
+    """Near 0 it is the logarithm of the power, plus the logarithm of probability / power."""
     near = holding(lambda x, scale: (x > 0) & (x < scale), x, scale)
 
     def small(x: Tensor) -> Tensor:
@@ -188,7 +188,7 @@ weibull_min = ContinuousDistribution(
 
 
 def _beyond(a: Tensor, least: float) -> tuple[Tensor, Tensor]:
-    """Whether a shape is above a bound, and a shape that is."""
+    """Whether a shape is above a bound, and the shape, or a harmless one where it is not."""
     finite = a > least
     return finite, fnp.where(finite, a, least + 1)
 
@@ -216,7 +216,7 @@ def _pareto_above(x: Tensor, scale: Tensor, b: Tensor) -> Tensor:
 
 
 def _log_pareto(x: Tensor, scale: Tensor, b: Tensor) -> Tensor:
-    """The scale occurs once, so its derivative is not a difference of large numbers."""
+    """The scale occurs once, so its derivative is not a difference of large terms."""
     return fnp.log(b) - b * apply2(log_ratio, x, scale) - fnp.log(x)
 
 
@@ -250,7 +250,7 @@ def _halfnorm_above(x: Tensor, scale: Tensor) -> Tensor:
 
 
 def _log_halfnorm_below(x: Tensor, scale: Tensor) -> Tensor:
-    """Near 0 by the logarithm of x, and the quotient of probability and x: DLMF 7.11.4."""
+    """Near 0 it is the logarithm of x plus the logarithm of probability / x: DLMF 7.11.4."""
     near = holding(lambda x, scale: (x > 0) & (x < scale), x, scale)
 
     def small(x: Tensor) -> Tensor:
@@ -265,7 +265,7 @@ def _log_halfnorm_below(x: Tensor, scale: Tensor) -> Tensor:
 
 
 def _log_halfnorm_above(x: Tensor, scale: Tensor) -> Tensor:
-    """Near 0 by the small probability below, further out by the normal distribution's."""
+    """Near 0 from the small probability below; elsewhere from the normal distribution."""
 
     def near(z: Tensor) -> Tensor:
         return fnp.log1p(-special.erf(z * math.sqrt(0.5)))
