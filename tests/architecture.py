@@ -41,6 +41,8 @@ DEFERRED_IMPORTS: Mapping[str, frozenset[str]] = {
     "funcgrad._staging.jit": frozenset({"funcgrad._base.html"}),
     "funcgrad._passes.costs": frozenset({"funcgrad._base.html"}),
     "funcgrad.optim.base": frozenset({"funcgrad._base.html"}),
+    # A file that needs only NumPy, which jitted functions do not write.
+    "funcgrad._backends.numpy.backend": frozenset({"funcgrad._forms.python_module"}),
     # Machine code, which needs a package of its own.
     "funcgrad._backends.choice": frozenset({"funcgrad._backends.native.native_backend"}),
     # Answers to mistakes, which a script without any need not load.

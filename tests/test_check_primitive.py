@@ -166,7 +166,7 @@ MISTAKES: dict[str, tuple[extend.Primitive, str, str]] = {
     "a wrong sign": (with_partials(lambda y, _: -fnp.cos(y)), "forward mode", "is not"),
     "a factor that reads what it does not name": (
         with_partials(lambda y, _x: 1 / fnp.cosh(_x)),
-        "factors read what they say",
+        "factors read only the values that they declare",
         "",
     ),
     "a factor that mixes elements": (

@@ -46,10 +46,11 @@ FAMILIES = (
     *("_primitives.linear_systems", "_primitives.eigen", "_primitives.fft", "_primitives.sorting"),
     "_primitives.special_functions",
 )
+FORMS = tuple(f"_forms.{name}" for name in "carried graph json_text listing python_module".split())
 OTHERS = (
     *("implicit", "integrate", "io", "nn", "optim", "random", "scipy", "testing", "extend"),
     *("compat", "_external", "interop", "parallel"),
-    *("_control", "_forms", "tensor.numpy_protocols"),
+    *("_control", *FORMS, "tensor.numpy_protocols"),
 )
 
 NOT_LOADED: Mapping[str, tuple[str, ...]] = {

@@ -46,7 +46,7 @@ _REPLACED: Final[Mapping[Any, str]] = types.MappingProxyType(
         fast_dataclass.dataclass: "from dataclasses import dataclass as {}",
     }
 )
-"""Objects that do more than the text needs, and what is written instead."""
+"""Objects that do more than the text needs, each with its replacement."""
 
 _CHECKS: Final = runs_apart.__code__.co_filename
 """Here are funcgrad's checks of users' functions, which the text leaves out."""
@@ -187,7 +187,7 @@ class Carried:
         return f"{self.named(types.SimpleNamespace, 'SimpleNamespace')}({', '.join(entries)})"
 
     def _copy(self, value: Any, chosen: str) -> str:
-        """The text of a function or class, after the definitions of what it uses."""
+        """The text of a function or class, after the definitions that it uses."""
         node = _node(value)
         if isinstance(value, types.FunctionType):
             node.args.defaults = [_parsed(self.expression(v)) for v in value.__defaults__ or ()]

@@ -39,7 +39,7 @@ def _flatten(like, value, path, leaves):
 
 
 def _build(like, leaves):
-    """The tree with leaves in the place of their numbers."""
+    """The tree with each leaf's number replaced by the leaf."""
     if type(like) is int:
         return leaves[like]
     if like is None:

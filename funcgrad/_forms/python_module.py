@@ -1,4 +1,4 @@
-"""Write a program as a Python file that needs NumPy alone.
+"""Write a program as a Python file that needs only NumPy.
 
 The text of the function comes from the NumPy backend; this adds copies of funcgrad's functions that
 it calls, checks of arguments, and a self-test.
@@ -139,7 +139,7 @@ def _spec(spec: Spec) -> tuple[tuple[int, ...] | None, str]:
 
 
 def _head(program: Program, ready: Program, source: Source) -> tuple[Carried, str]:
-    """Everything but the example, and what makes its arrays."""
+    """Everything except the example and the definitions of its arrays."""
     carried, constants = _carried(ready, source)
     name = f"{source.name}_" if source.name in NAMES else source.name
     computed = carried.fresh(f"{name}_of_leaves")
@@ -163,12 +163,12 @@ def _head(program: Program, ready: Program, source: Source) -> tuple[Carried, st
             f'r"""{_title(program, name, carried, names)}"""\n',
             *imports,
             f"\n\n{function}\n\n",
-            "# ------------------------------------------------------- what this function uses\n",
+            "# ------------------------------------------------------- definitions that it uses\n",
             STORED,
             *carried.definitions,
             f"{once}\n",
             *classes.values(),
-            "# Trees with the numbers of leaves in the place of the leaves.",
+            "# Trees with the number of each leaf instead of the leaf.",
             *tree_lines,
             "# The name, shape and dtype of each leaf; the shape None is a Python number's.",
             "INPUTS = [",
@@ -185,7 +185,7 @@ def _head(program: Program, ready: Program, source: Source) -> tuple[Carried, st
 
 
 def _carried(ready: Program, source: Source) -> tuple[Carried, list[str]]:
-    """Definitions of what the text uses of funcgrad, and expressions of its constants."""
+    """Definitions from funcgrad that the text uses, and expressions of its constants."""
     ours: dict[str, Any] = {}
     names: dict[str, Any] = dict.fromkeys((*NAMES, source.name)) | {"np": np}
     for node in ast.parse(f"{source.imports}\n{source.globals}").body:

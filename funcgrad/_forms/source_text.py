@@ -117,7 +117,7 @@ MAKER: Final = "with_constants"
 """The function in the text that takes the objects without a literal and returns the program's."""
 
 _MAKER_HEAD: Final = f'''def {MAKER}(constants):
-    """Returns the program's function, given what this text has no words for: the tuple
+    """Returns the program's function, given the objects that have no literal: the tuple
     program.numpy_constants()."""'''
 
 

@@ -18,14 +18,14 @@ def optional_package(module: str, missing: str) -> ModuleType:
     Parameters
     ----------
     module : str
-        The package is what stands before the first dot.
+        The name of the module; the package is the part before the first dot.
     missing : str
-        The error without the package: who needs it for what, with no stop at the end.
+        The beginning of the error: which function needs the package, without a full stop.
 
     Raises
     ------
     MissingPackageError
-        It is not installed.
+        The package is not installed.
     """
     try:
         return import_module(module)

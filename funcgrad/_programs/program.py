@@ -419,8 +419,7 @@ class Program:
         DtypeError
             A value is complex.
         ArgumentError
-            ``opset`` is not supported, or an initializer is not an input, or has another shape or
-            dtype.
+            ``opset`` is not supported, or an initializer does not fit any input.
 
         Notes
         -----

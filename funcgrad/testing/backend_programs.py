@@ -178,7 +178,7 @@ def _loops() -> Iterator[Listed]:
         (V[:3], X),
     )
     yield (
-        "what a body closes over",
+        "values that a body closes over",
         lambda x, w: scan(lambda c, row: (fnp.tanh(w @ c + row), c[0]), x, fnp.stack([x, x * 0.5])),
         (V[:3], SQUARE),
     )

@@ -284,7 +284,7 @@ MISTAKES: dict[str, tuple[Any, tuple[str, ...], str]] = {
     ),
     "no tuple": (on_outputs(lambda outs: outs[0]), ("movement",), "instead of a tuple of"),
     "lists": (on_each(lambda o: np.asarray(o).tolist()), ("movement",), "type list, which is no"),
-    "tensors": (on_each(fg.tensor), ("movement",), "type Tensor, which is no raw value"),
+    "tensors": (on_each(fg.tensor), ("movement",), "type Tensor, which is not a raw value"),
     "a wrong dtype": (
         on_each(lambda o: o if is_weak(o) else np.asarray(o).astype(np.float64)),
         ("dtype",),
@@ -331,7 +331,7 @@ MISTAKES: dict[str, tuple[Any, tuple[str, ...], str]] = {
         ("gather and scatter", "elementwise"),
         "a result changes at a later call",
     ),
-    "is never the same": (Mistaken(drifts), ("contraction",), "other bits at the second call"),
+    "is never the same": (Mistaken(drifts), ("contraction",), "different bits at the second call"),
     "fails on empty arrays": (
         Mistaken(fails_on_empty),
         ("shape",),

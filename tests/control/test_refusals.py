@@ -280,9 +280,9 @@ def test_a_look_at_a_number_inside_of_a_body_names_the_line_and_the_remedy() -> 
     )
     with pytest.raises(TracerError, match=message):
         fg.jit(lambda xs: fg.scan(body, 0.0, xs))(XS)
-    with pytest.raises(TracerError, match=r"fg.while_loop: a number"):
+    with pytest.raises(TracerError, match=r"fg.while_loop: a traced value"):
         fg.jit(lambda x: fg.while_loop(lambda c: c < 3, lambda c: c + 1 if c else c, x))(ONE)
-    with pytest.raises(TracerError, match=r"fg.cond: a number"):
+    with pytest.raises(TracerError, match=r"fg.cond: a traced value"):
         fg.jit(lambda x: fg.cond(x > 0, lambda x: x * float(x), fnp.sin, x))(ONE)
 
 

@@ -33,7 +33,6 @@ from funcgrad._base.floating_errors import ERROR_STATE, notices_errors
 from funcgrad._core.specs import Spec, spec_of
 from funcgrad._core.structure.structures import Control
 from funcgrad._core.trace import NUMBERS, Value
-from funcgrad._forms.python_module import module_text
 from funcgrad._forms.source_text import MAKER, Source
 from funcgrad._passes.pipeline import optimize
 from funcgrad._programs.builder import Draft, rewrite
@@ -105,11 +104,13 @@ def _function(source: Source) -> Run:
 def write_module(
     program: Program, path: str | PathLike[str], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> None:
-    """Write a program as a file that needs NumPy alone; see ``Program.to_module``."""
+    """Write a program as a file that needs only NumPy; see ``Program.to_module``."""
+    from funcgrad._forms.python_module import module_text
+
     if not program.is_raw:
         raise ProgramError(
-            f"to_module: a value of a transformation that runs around the program {program.name} is"
-            " among its constants. Write the program outside of that transformation."
+            f"to_module: a constant of the program {program.name} belongs to a transformation that"
+            " runs around it. Write the program outside that transformation."
         )
     ready = prepared(optimize(program))
     source, run = numpy_source(ready), compile_program(ready)

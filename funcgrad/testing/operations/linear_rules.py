@@ -244,7 +244,7 @@ LINEAR_RULES: Final = (
         is_differentiated,
     ),
     Property(
-        "factors read what they say",
+        "factors read only the values that they declare",
         "A factor does not read the parameters whose names start with an underscore.",
         "See partials: name parameters that are read without an underscore.",
         AtSamples(_factors_read_what_they_say, _has_derivative),

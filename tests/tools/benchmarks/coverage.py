@@ -156,9 +156,9 @@ def page() -> str:
         "# Coverage of NumPy and SciPy",
         "",
         "Written by `python -m tests.tools.benchmarks.coverage`.",
-        "For each module of NumPy and SciPy: how",
-        "many of its functions of numbers each library has under that name, of all versions that",
-        "are supported. Functions of integers, types, text and files are not counted.",
+        "For each module of NumPy and SciPy, the",
+        "table counts its numerical functions that a library has under the same name, in all",
+        "supported versions. Functions of integers, types, text and files are not counted.",
         "",
     ]
     libraries = ("JAX", "PyTorch", "autograd")
