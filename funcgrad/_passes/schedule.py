@@ -78,10 +78,10 @@ def reordered(program: Program, order: Sequence[int]) -> Program:
 def memory_order(program: Program) -> tuple[list[int], int]:
     """Find an order of a program's equations that frees memory early; also its ``peak_bytes``.
 
-    Of the equations whose operands are computed, the next is the one that frees the most memory,
-    minus the memory that it allocates. Ties go by a depth-first walk from the outputs, so the terms
-    of a sum are computed in the order in which they are added. This is a heuristic; finding the
-    best order would take too long.
+    Of the equations whose operands are computed, the next one frees the most memory, minus the
+    memory that it allocates. Ties go by a depth-first walk from the outputs, so the terms of a sum
+    are computed in the order in which they are added. This is a heuristic; finding the best order
+    would take too long.
     """
     before = _dependencies(program)
     after: list[list[int]] = [[] for _ in before]

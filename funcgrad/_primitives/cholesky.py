@@ -205,7 +205,7 @@ def _adjoint(x: Array) -> Array:
 
 
 def _with_real_diagonal(x: Array) -> Array:
-    """Each element below the diagonal stands for its mirror image, so those on it are real."""
+    """Elements below the diagonal represent their mirror images; diagonal elements are real."""
     if x.dtype.kind == "c":
         diagonal = np.arange(x.shape[-1])
         x.imag[..., diagonal, diagonal] = 0

@@ -1,8 +1,8 @@
 """Running sums and products, and the product of all elements.
 
 Their derivatives hold where factors are zero, at every order: the product of the *other* elements
-is multiplied out, never divided out. The tangents of running products are a linear recurrence,
-which is a primitive of its own and differentiates to itself, so all orders take linear time.
+is multiplied out, never divided out. The tangents of cumulative products are a linear recurrence,
+which is a separate primitive and its own derivative, so all orders take linear time.
 
 >>> cumulative_sum(np.array([1.0, 2.0, 3.0]), axis=0, reverse=False)
 array([1., 3., 6.])

@@ -67,7 +67,7 @@ def as_matrices(x: Value) -> Value:
 
 def _scaled(x: Array, exponent: Array) -> Any:
     """Matrices times powers of two of any size; zeros stay zeros."""
-    if not np.any(np.abs(exponent) > 100):  # the usual, which is quicker
+    if not np.any(np.abs(exponent) > 100):  # the usual case, faster
         return x * np.exp2(exponent).astype(x.real.dtype)[..., None, None]
     return _shifted(x, exponent[..., None, None])
 
@@ -232,7 +232,7 @@ def _along_by_values(x: Array, e: Array) -> Any:
     diagonal it is the sum of E[j, j] times that product over all j other than i.
     """
     balanced, rows, columns = _balanced(x)
-    # The direction is divided alike, and by a power of two of its own, as it is of any size.
+    # The direction is divided likewise, and by its own power of two, since it may have any size.
     size = np.where(e == 0, -(1 << 20), np.frexp(np.abs(e))[1] - rows - columns)
     greatest = np.max(size, (-2, -1), keepdims=True)
     greatest = np.where(greatest == -(1 << 20), 0, greatest)

@@ -109,7 +109,7 @@ diagonalizing: Primitive = failing(
         traits=OWNS,
     )
 )
-"""Eigenvectors as they are, by which one may divide; an error where not."""
+"""Eigenvectors that can be divided by; an error where not."""
 
 
 def _columns(x: Value) -> Value:

@@ -104,7 +104,7 @@ def _letters_of(labels: Iterable[Any]) -> str:
 def _without_ellipsis(
     inputs: tuple[str, ...], output: str | None, shapes: Sequence[Shape], shown: str
 ) -> tuple[tuple[str, ...], str]:
-    """Letters for the axes that ellipses stand for, lined up at their last."""
+    """Letters for the axes of ellipses, aligned at the last axis."""
     counts = []
     for term, shape in zip(inputs, shapes, strict=True):
         named = len(term) - term.count(_REST)

@@ -173,7 +173,7 @@ def plan_index(shape: Shape, key: Any) -> IndexPlan:
     """
     if not isinstance(key, tuple) and shape:
         entry = _entry(key)
-        if type(entry) is _Arrays:  # the commonest of all, and quicker said at once
+        if type(entry) is _Arrays:  # the most common case, answered directly
             return IndexPlan(None, None, entry.indices, 0, False)
     entries = _spelled_out(shape, key)
     arrays = [entry for entry in entries if type(entry) is _Arrays]

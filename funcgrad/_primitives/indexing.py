@@ -73,7 +73,7 @@ def _deposit(x: Raw, *indices: Raw, axis: int, unique: bool, shape: Shape) -> Ra
     out = np.zeros(shape, dtype_of(x))
     if unique:
         out[index_key(indices, axis)] = x
-    else:  # several times quicker than np.add.at with a key
+    else:  # several times as fast as np.add.at with a key
         np.add.at(out.reshape(-1), positions(shape, indices, axis), np.ravel(x))
     return out
 
@@ -267,7 +267,7 @@ gather: Primitive = Primitive(
 )
 """The elements of ``x`` at index arrays, which broadcast, on consecutive axes from ``axis`` on.
 
-``unique`` promises that no element is chosen twice, which makes the transpose quicker.
+``unique`` promises that no element is chosen twice, which makes the transpose faster.
 """
 
 deposit: Primitive = Primitive(
@@ -317,7 +317,7 @@ def index(x: Value, key: Any) -> Value:
         if not is_basic(entries):
             entries = with_plain_integers(entries)
             key = entries if type(key) is tuple else entries[0]
-        if is_basic(entries):  # by far the commonest, and worth no more than a look
+        if is_basic(entries):  # by far the most common case
             if type(x) in RAW or x._trace is None:
                 return view.evaluate(concrete(x), key)
             return x._trace.process(view, (x,), {"key": entries})

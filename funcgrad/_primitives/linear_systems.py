@@ -390,7 +390,7 @@ _WITHOUT: Final[Mapping[str, str]] = MappingProxyType(
         "slogdet": "the logarithm of its determinant is -inf, which has no derivative.",
     }
 )
-"""Why a singular matrix is refused, by the operation that needs its inverse."""
+"""The reason of the error for a singular matrix, by the operation that needs its inverse."""
 
 
 def _inv(x: Array, purpose: str) -> Any:

@@ -73,7 +73,7 @@ def linalg_dtype(name: str, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
     DtypeError
         A dtype is float16, for which NumPy lacks linear algebra.
     """
-    if dtypes == _DOUBLE:  # the usual, which is quicker
+    if dtypes == _DOUBLE:  # the usual case, faster
         return dtypes[0]
     if any(dtype.char == "e" for dtype in dtypes):
         raise DtypeError(
@@ -94,7 +94,7 @@ def real_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def conjugate(x: Value) -> Value:
-    """The conjugate of complex numbers; others as they are."""
+    """The conjugate of complex numbers; others are unchanged."""
     return conj(x) if dtype_of(x).kind == "c" else x
 
 
@@ -114,7 +114,7 @@ def diagonal_matrix(x: Value) -> Value:
 
 
 def real_part(x: Value) -> Value:
-    """The real part of complex numbers; others as they are."""
+    """The real part of complex numbers; others are unchanged."""
     return real(x) if dtype_of(x).kind == "c" else x
 
 

@@ -77,7 +77,7 @@ of_full_rank: Primitive = failing(
         traits=OWNS,
     )
 )
-"""A triangular factor as it is, by which one may divide; an error where not."""
+"""A triangular factor that can be divided by; an error where not."""
 
 
 def _qr(x: Array, complete: bool) -> Any:

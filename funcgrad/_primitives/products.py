@@ -30,7 +30,7 @@ _SMALL: Final = 2**13
 a plan. Products of two matrices need none: they are recognized at a glance."""
 
 _LONG: Final = 32
-"""The length from which on the dot products of two stacks of vectors are quicker in BLAS."""
+"""The length from which dot products of two stacks of vectors are faster in BLAS."""
 
 _OFTEN: Final = 256
 """Where each number of a stack of matrices is used this often, a dense copy of it costs nothing."""

@@ -46,7 +46,7 @@ def arrays_and_axes() -> Iterator[tuple[Any, int]]:
 
 
 def conjugate(x: Value) -> Value:
-    """The conjugate of complex numbers; others as they are."""
+    """The conjugate of complex numbers; others are unchanged."""
     return conj(x) if dtype_of(x).kind == "c" else x
 
 

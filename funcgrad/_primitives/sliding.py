@@ -39,7 +39,7 @@ def _window_index(lead: int, offsets: Shape) -> tuple[Any, ...]:
 def _views_by_offset(
     x: Raw, sizes: Shape, strides: Shape, dilations: Shape
 ) -> Iterator[tuple[Shape, Any]]:
-    """For each place in a window, the part of an array that comes to lie there."""
+    """For each place in a window, the part of the array at this place."""
     places = places_of(x.shape, sizes, strides, dilations)
     for offsets in product(*map(range, sizes)):
         slices: list[Any] = [

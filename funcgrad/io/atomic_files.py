@@ -146,7 +146,7 @@ def _open_if_large(path: Path) -> int | None:
 
 
 def _temporary(folder: Path) -> tuple[BinaryIO, Path]:
-    """Make a temporary file that this process has locked as long as it is open."""
+    """Make a temporary file, which this process locks while it is open."""
     while True:
         path = folder / f"{PREFIX}{secrets.token_hex(8)}.tmp"
         file = open(path, "xb")  # noqa: SIM115 - the caller closes it

@@ -204,7 +204,7 @@ def checked_device(device: str | None, operation: str) -> None:
 
 
 def choice(x: object, options: tuple[Option, ...], operation: str, argument: str) -> Option:
-    """Check that an option is one of some words or whole numbers.
+    """Check that an option is one of some words or integers.
 
     Raises
     ------
