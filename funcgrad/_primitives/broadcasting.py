@@ -48,7 +48,7 @@ def _broadcast_batch(
     batched: tuple[bool, ...],
     params: dict[str, Any],
 ) -> Value:
-    """The batch axis goes before the axes that broadcasting adds."""
+    """The batch axis precedes the axes that broadcasting adds."""
     x, shape = args[0], params["shape"]
     added = len(shape) + 1 - len(shape_of(x))
     if added:
@@ -68,7 +68,7 @@ def _broadcast_samples() -> Iterator[Sample]:
 
 
 def _rows_last(x: Shape, shape: Shape) -> dict[str, Any] | None:
-    """The parameters with rows last; None where another axis has the number of rows by chance."""
+    """The parameters with rows last; None if another axis happens to have the number of rows."""
     if not shape or (x[:1] == shape[:1] and len(x) < len(shape)):
         return None
     return {"shape": behind(shape)}

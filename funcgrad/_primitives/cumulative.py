@@ -1,8 +1,8 @@
-"""Running sums and products, and the product of all elements.
+"""Cumulative sums and products, and the product of all elements.
 
-Their derivatives hold where factors are zero, at every order: the product of the *other* elements
-is multiplied out, never divided out. The tangents of cumulative products are a linear recurrence,
-which is a separate primitive and its own derivative, so all orders take linear time.
+Their derivatives are right for zero factors, at every order: the product of the *other* elements is
+computed by multiplication, never by division. The tangents of cumulative products are a linear
+recurrence, which is a separate primitive and its own derivative, so all orders take linear time.
 
 >>> cumulative_sum(np.array([1.0, 2.0, 3.0]), axis=0, reverse=False)
 array([1., 3., 6.])
@@ -56,7 +56,7 @@ __all__ = [
 _multiply: Final[Any] = np.multiply.reduce
 
 
-# Running sums.
+# Cumulative sums.
 
 
 def _cumulative_sum(x: Raw, axis: int, reverse: bool) -> Raw:
@@ -86,11 +86,11 @@ cumulative_sum: Primitive = Primitive(
 )
 
 
-# Running products.
+# Cumulative products.
 
 
 def _push_product(tangents: tuple[Value, ...], out: Value, x: Value, axis: int) -> Value:
-    """The tangent of running products, from y[i] = x[i] y[i - 1]."""
+    """The tangent of cumulative products, from y[i] = x[i] y[i - 1]."""
     changes = tangents[0] * shifted(out, axis, 1.0, backward=False)
     return recurrence(x, changes, axis=axis, reverse=False)
 
@@ -103,13 +103,13 @@ def _factors(ct: Value, x: Value, axis: int) -> tuple[Value, Value]:
 
 
 def _in_precision_of(ct: Value, x: Value) -> Value:
-    """Factors as products with a cotangent have them."""
+    """Factors in the dtype of products with a cotangent."""
     dtype = np.result_type(dtype_of(ct), dtype_of(x))
     return x if dtype_of(x) == dtype else cast(x, dtype=dtype)
 
 
 def _pulled(ct: Raw, x: Raw, axis: int) -> Raw:
-    """The cotangent of factors: by division where that is exact, else factor by factor."""
+    """The cotangent of factors: by division if that is accurate, else factor by factor."""
     x = _in_precision_of(ct, x)
     if x.dtype.kind == "f" and x.dtype == ct.dtype and x.size:
         quick = _divided(ct, x, axis)
@@ -136,10 +136,10 @@ def _running_products(x: Raw) -> tuple[Any, Any]:
 
 
 def _divided(ct: Raw, x: Raw, axis: int) -> Raw | None:
-    """The sum of all later running products over the element: two passes instead of a recurrence.
+    """The sum of all later cumulative products over the element, in two passes.
 
-    That is as exact unless factors are far from 1, or products that vanished would have grown
-    again, or something overflows: then it is None.
+    This is as accurate as the recurrence, unless factors are far from 1, or products underflow and
+    would grow again, or overflow: then the result is None.
     """
     limits = np.finfo(x.dtype)
     span = 2.0 ** (limits.maxexp // 50)
@@ -289,7 +289,7 @@ def _push_others(tangents: tuple[Value, ...], out: Value, x: Value) -> Value:
 
 
 def _others_of(x: tuple[Value, ...]) -> tuple[Value, ...]:
-    """The products of the others, in primitives, with their tangents where there are tangents."""
+    """The products of the others, in primitives, with tangents if there are any."""
     shape = shape_of(x[0])
     if shape[0] < 2:
         return np.ones(shape, dtype_of(x[0])), *[tangent * 0 for tangent in x[1:]]
@@ -345,14 +345,14 @@ product_of_others: Primitive = Primitive(
 
 
 def _others(y: Value, x: Value, axis: tuple[int, ...], keepdims: bool) -> Value:
-    """For each element the product of those that it is multiplied with."""
+    """For each element the product of its other factors."""
     shape = shape_of(x)
     if not axis:
         return np.ones(shape, dtype_of(x))
     order = (*axis, *[a for a in range(len(shape)) if a not in axis])
     moved: Shape = tuple([shape[a] for a in order])
     rows = (prod(moved[: len(axis)]), *moved[len(axis) :])
-    if order == tuple(range(len(shape))):  # as without an axis: nothing moves
+    if order == tuple(range(len(shape))):  # as for axis=None: the order is unchanged
         return reshape(product_of_others(reshape(x, shape=rows)), shape=shape)
     products = product_of_others(reshape(transpose(x, axes=order), shape=rows))
     return transpose(reshape(products, shape=moved), axes=inverse_axes(order))

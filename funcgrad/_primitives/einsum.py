@@ -52,7 +52,7 @@ def parse(subscripts: Sequence[Any], shapes: Sequence[Shape]) -> tuple[tuple[str
     ----------
     subscripts : sequence
         Either one string, such as "ij,...j->i...", or a list of integers and Ellipsis for each
-        operand and, if wanted, for the result.
+        operand and, optionally, for the result.
     shapes : sequence of Shape
         The operands' shapes.
 
@@ -140,7 +140,7 @@ def _without_ellipsis(
 def is_contraction(subscripts: str, first_shape: Shape, second_shape: Shape) -> bool:
     """Whether ``contract`` takes a user's subscripts as they are.
 
-    They mostly are of this form, and the general way costs five times as much on small arrays.
+    Mostly they are, and the general way costs five times as much on small arrays.
 
     >>> is_contraction("ij,jk->ik", (2, 3), (3, 4)), is_contraction("ij,j", (2, 3), (3,))
     (True, False)
@@ -247,7 +247,7 @@ def _sizes(operands: Sequence[Value], inputs: Sequence[str]) -> dict[str, int]:
 
 
 def _full_sized(x: Value, letters: str, sizes: dict[str, int]) -> tuple[Value, str]:
-    """Without the axes of size 1 that the other operands broadcast: those have the index too."""
+    """Remove axes of size 1 whose index the other operands have, too: they broadcast."""
     shape = shape_of(x)
     axes = [i for i, letter in enumerate(letters) if shape[i] == sizes[letter]]
     if len(axes) == len(letters):
@@ -271,7 +271,7 @@ def _distinct(x: Value, letters: str) -> tuple[Value, str]:
 
 
 def _summed(x: Value, letters: str, output: str, others: Sequence[str]) -> tuple[Value, str]:
-    """Summed over the indices that nothing else has."""
+    """Sum over the indices that only this operand has."""
     alone = [
         i
         for i, letter in enumerate(letters)

@@ -32,7 +32,7 @@ Array: TypeAlias = np.ndarray[Any, Any]
 
 
 def failing(primitive: Primitive) -> Primitive:
-    """An operation on stacks with the parameter ``failed``, of one whose evaluation may raise.
+    """Make an operation on stacks with the parameter ``failed`` from one that may raise errors.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def failing(primitive: Primitive) -> Primitive:
     def samples() -> Iterator[Sample]:
         known = [*primitive.samples()]
         yield from known
-        params = {**known[0].params, "failed": "nan"}  # so that whoever checks all meets it
+        params = {**known[0].params, "failed": "nan"}  # so that every check sees it
         yield replace(known[0], params=params)
 
     return replace(primitive, evaluate=evaluated, result=resulting, samples=samples)
@@ -86,7 +86,7 @@ def _without_failures(
 def _runs(evaluate: Callable[..., Any], flat: Sequence[Array]) -> Iterator[tuple[slice, Any]]:
     """The runs of stacks along one axis in which nothing fails, with their results.
 
-    All of the stacks together have failed already.
+    The evaluation of all stacks together has failed already.
     """
     count = len(flat[0])
     pending = [] if count == 1 else [(0, count // 2), (count // 2, count)]
@@ -102,7 +102,7 @@ def _runs(evaluate: Callable[..., Any], flat: Sequence[Array]) -> Iterator[tuple
 
 
 def failures(evaluate: Callable[[Array], Any], stack: Array) -> Array:
-    """Flags of the matrices of a stack for which an evaluation, which fails for it, raises."""
+    """Flags of the matrices of a stack for which an evaluation raises an error."""
     flat = stack.reshape(prod(stack.shape[:-2]), *stack.shape[-2:])
     flags = np.ones(len(flat), bool)
     for run, _ in _runs(evaluate, [flat]):

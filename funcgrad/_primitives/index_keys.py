@@ -61,26 +61,26 @@ class Key(tuple[Any, ...]):
 
 
 def part_at(x: Raw, key: Key) -> Raw:
-    """The part of an array that an index takes: a view, also where that is one element."""
+    """The part of an array that an index selects: a view, even for a single element."""
     return x[key] if ... in key else x[(*key, ...)]
 
 
 @dataclass(frozen=True, slots=True)
 class IndexPlan:
-    """A key in the form that the primitives have.
+    """A key in the form of the primitives' arguments.
 
     Attributes
     ----------
     key : Key or None
-        The basic part, which comes first; None where it would change nothing.
+        The basic part, applied first; None if it has no effect.
     order : tuple of int or None
-        A transposition that comes second, where NumPy puts the indexed axes in front.
+        A transposition, applied second, if NumPy puts the indexed axes in front.
     indices : tuple of values
-        Index arrays on consecutive axes, which come third; there may be none.
+        Index arrays on consecutive axes, applied third; possibly empty.
     axis : int
-        The first of those axes.
+        The first of these axes.
     unique : bool
-        Whether the index arrays surely choose no element twice.
+        Whether the index arrays are known to select no element twice.
     """
 
     key: Key | None
@@ -99,13 +99,13 @@ class _Mask:
 
 @dataclass(frozen=True, slots=True)
 class _Arrays:
-    """Index arrays as an entry of a key: one, or those that a mask stands for.
+    """Index arrays as an entry of a key: one array, or the arrays of a mask.
 
     Attributes
     ----------
     indices : tuple of values
     depth : int
-        The number of axes that they take; a 0-d mask takes none and indexes a new axis.
+        The number of axes that they index; a 0-d mask indexes a new axis.
     masked : bool
     """
 
@@ -131,7 +131,7 @@ def is_basic(key: tuple[Any, ...]) -> bool:
 
 
 def with_plain_integers(key: tuple[Any, ...]) -> tuple[Any, ...]:
-    """A key with Python's integers for tensors of one integer, as loops count with."""
+    """A key with Python integers instead of tensors of one integer, such as loop counters."""
     return tuple([_plain(entry) if isinstance(entry, TracedValue) else entry for entry in key])
 
 
@@ -142,7 +142,7 @@ def _plain(entry: TracedValue) -> Any:
 
 
 def index_text(key: Iterable[Any]) -> str:
-    """A basic index as it is written in the brackets.
+    """A basic index as Python text.
 
     >>> index_text((slice(1, None), None, ..., -1))
     '1:, None, ..., -1'
@@ -163,11 +163,11 @@ def plan_index(shape: Shape, key: Any) -> IndexPlan:
     Raises
     ------
     AxisError
-        There are more indices than axes.
+        The key has more indices than axes.
     ShapeError
-        A mask does not fit.
+        A mask does not fit the shape.
     DtypeError
-        An index is of no integer kind.
+        An index is not of an integer dtype.
     TracerError
         A mask is not concrete.
     """
@@ -208,7 +208,7 @@ def plan_index(shape: Shape, key: Any) -> IndexPlan:
 def _spelled_out(shape: Shape, key: Any) -> list[Any]:
     """The entries of a key, one for every axis; masks have become index arrays.
 
-    An Ellipsis stays where it stands for no axis: to NumPy it still parts advanced indices.
+    An Ellipsis without axes is kept, since in NumPy it still separates advanced indices.
     """
     entries = [_entry(raw) for raw in (key if isinstance(key, tuple) else (key,))]
     depth = sum([_depth(entry) for entry in entries])
@@ -232,7 +232,7 @@ def _spelled_out(shape: Shape, key: Any) -> list[Any]:
 
 
 def _depth(entry: object) -> int:
-    """How many axes an entry takes."""
+    """The number of axes that an entry indexes."""
     if entry is None or entry is ...:
         return 0
     if type(entry) is _Mask:
@@ -257,7 +257,7 @@ def _entry(raw: Any) -> Any:
         except (LeafError, DtypeError) as error:
             raise IndexKindError(str(error)) from None
         if isinstance(raw, Sequence) and not np.size(value):
-            value = np.zeros(shape_of(value), np.intp)  # NumPy's exception: [] is of floats
+            value = np.zeros(shape_of(value), np.intp)  # as in NumPy: [] has floats
     kind = dtype_of(value).kind
     if kind == "b":
         return _Mask(_revealed(value))
@@ -337,7 +337,7 @@ def explain_index(shape: Shape, key: object, error: Exception) -> Exception:
             f" the shape {shape}."
         )
     shapes = [shape_of(i) for entry in entries if type(entry) is _Arrays for i in entry.indices]
-    # Index arrays that do not broadcast are an IndexError to NumPy, and so to who catches it.
+    # For index arrays that do not broadcast, NumPy raises an IndexError, which users may catch.
     kind = AxisError if len(shapes) > 1 else ShapeError
     return kind(
         f"Indexing a tensor of the shape {shape} with arrays of the shapes {shapes}: {error}"
@@ -345,7 +345,7 @@ def explain_index(shape: Shape, key: object, error: Exception) -> Exception:
 
 
 def _outside(entry: Any, size: int) -> list[int]:
-    """The first index out of bounds, if any can be seen."""
+    """The first index out of bounds, if its value is known."""
     for array in entry.indices if type(entry) is _Arrays else (entry,):
         if type(array) in RAW or array._trace is None:
             array = np.asarray(array if type(array) in RAW else array._value)

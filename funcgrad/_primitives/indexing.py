@@ -95,7 +95,7 @@ def _patch(buffer: Raw, ct: Raw, fresh: bool, *indices: Raw, axis: int, unique: 
 
 
 def _deposited_together(patches: Sequence[Patch], shape: Shape) -> Value:
-    """One deposit of all that index the same axes, at the indices of all."""
+    """One deposit for all patches that index the same axes."""
     kinds: dict[tuple[int, int], list[Patch]] = {}
     for patch in patches:
         _, indices, params = patch
@@ -154,7 +154,7 @@ def align_indices(
 
 
 def with_batch(x: Value, size: int, flag: bool) -> Value:
-    """A value with the batch on axis 0, whether it had one or not."""
+    """A value with the batch on axis 0, added if necessary."""
     return x if flag else broadcast_to(x, shape=(size, *shape_of(x)))
 
 
@@ -205,7 +205,7 @@ def _batch_deposit(
 
 
 def _first_of(rule: Callable[..., Value]) -> Callable[[int], Transposes]:
-    """The first argument has a transpose; the indices behind it have none."""
+    """Only the first argument has a transpose; the indices have none."""
     return lambda arity: (rule,) + (None,) * (arity - 1)
 
 
@@ -267,7 +267,7 @@ gather: Primitive = Primitive(
 )
 """The elements of ``x`` at index arrays, which broadcast, on consecutive axes from ``axis`` on.
 
-``unique`` promises that no element is chosen twice, which makes the transpose faster.
+``unique`` declares that no element is selected twice, which makes the transpose faster.
 """
 
 deposit: Primitive = Primitive(
@@ -293,7 +293,7 @@ deposit: Primitive = Primitive(
 
 
 def index(x: Value, key: Any) -> Value:
-    """``x[key]`` as NumPy has it.
+    """Compute ``x[key]`` as in NumPy.
 
     Parameters
     ----------

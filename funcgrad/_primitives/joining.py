@@ -30,7 +30,7 @@ def _batch(
     batched: tuple[bool, ...],
     params: dict[str, Any],
 ) -> Value:
-    """Every part needs the batch axis, and the axis of the operation is one further back."""
+    """Every part needs the batch axis, and the axis of the operation shifts by one."""
     arrays = [
         array if flag else broadcast_to(array, shape=(size, *shape_of(array)))
         for array, flag in zip(args, batched, strict=True)

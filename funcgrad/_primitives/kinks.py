@@ -6,7 +6,7 @@ so that they are differentiated and batched like rules.
 >>> TIES.zeros(3.0, 1.0), POSITIVE.domain(0.25), from_whole(2.75)
 (2.0, 0.25, -0.25)
 
-A real function with a domain is, of complex numbers, one with a branch cut: both are in one record.
+A real function with a domain has a branch cut for complex numbers: one record has both.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def pairs(x: Value) -> tuple[Value, ...]:
 
 
 def from_cut_off(x: Value) -> Value:
-    """How far real numbers are from the places where cutting off their digits jumps, not at 0."""
+    """The distance of real numbers from the jumps of truncation, except 0."""
     return from_whole(greater_of(abs(x), 0.5))
 
 
@@ -166,16 +166,16 @@ def _ordered(x: Value, y: Value) -> Value:
 
 
 AT_ZERO: Final = Kinks(lambda x, **_: x)
-"""At 0, as of an absolute value or a pole."""
+"""At 0, as for an absolute value or a pole."""
 
 AT_ARGUMENTS: Final = Kinks(lambda *args: args)
-"""Where any argument is 0, as of logical operations."""
+"""Where any argument is 0, as for logical operations."""
 
 TIES: Final = Kinks(lambda x, y: x - y)
 """Where two arguments are equal."""
 
 ORDER: Final = Kinks(_ordered)
-"""Where two arguments change their order, which of complex numbers their real parts decide."""
+"""Where two arguments change their order; for complex numbers, real parts decide."""
 
 POSITIVE: Final = above(0.0)
 """The end of a domain at 0."""
@@ -190,4 +190,4 @@ AT_POLES_OF_GAMMA: Final = Kinks(from_poles_of_gamma)
 """Poles at 0, -1, -2 and so on."""
 
 CUT_ALONG_IMAGINARY_AXIS: Final = Kinks(_along_imaginary_axis)
-"""Branch cuts of complex numbers beyond i and -i, as of the arc tangent."""
+"""Branch cuts of complex numbers beyond i and -i, as for the arc tangent."""

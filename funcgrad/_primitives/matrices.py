@@ -86,7 +86,7 @@ def linalg_dtype(name: str, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def real_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype of the parts of complex numbers; of real ones their own."""
+    """The dtype of real and imaginary parts; the dtype itself if it is real."""
     return np.dtype(dtype.char.lower()) if dtype.kind == "c" else dtype
 
 
@@ -109,7 +109,7 @@ def unit(size: int, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
 
 
 def diagonal_matrix(x: Value) -> Value:
-    """The matrices with some diagonals, which are on the last axis, and zeros beside them."""
+    """Matrices with given diagonals, which are on the last axis, and zeros elsewhere."""
     return reshape(x, shape=(*shape_of(x), 1)) * unit(shape_of(x)[-1], real_dtype(dtype_of(x)))
 
 
@@ -142,7 +142,7 @@ def batch_matrices(
 
 
 def position_of(failed: Array) -> str:
-    """Which matrix of a stack it is, for messages: the first of those for which a flag is set."""
+    """The position, for messages, of the first matrix of a stack whose flag is set."""
     if not np.ndim(failed):
         return ""
     where = [int(k) for k in np.argwhere(failed)[0]]
@@ -152,7 +152,7 @@ def position_of(failed: Array) -> str:
 def checked(
     evaluate: Callable[[Any], Any], x: Array, fails: Callable[[Any], Any], message: str
 ) -> Any:
-    """The result of NumPy for a stack of matrices, or an error that says which one is to blame.
+    """NumPy's result for a stack of matrices, or an error that names the failing matrix.
 
     Parameters
     ----------
@@ -160,14 +160,14 @@ def checked(
         Raises ``numpy.linalg.LinAlgError``.
     x : ndarray
     fails : callable
-        For each matrix of the stack whether it is to blame; only asked after an error.
+        Flags of the failing matrices of the stack; only called after an error.
     message : str
         With ``{}`` for the position in the stack.
 
     Raises
     ------
     MatrixError
-        NumPy could not compute it.
+        NumPy raised an error.
     """
     try:
         return evaluate(x)
@@ -176,7 +176,7 @@ def checked(
 
 
 def blamed(x: Array, fails: Callable[[Any], Any], message: str) -> MatrixError:
-    """The error that says which matrix of a stack is to blame; the arguments are ``checked``'s."""
+    """The error that names the failing matrix of a stack; arguments are as for ``checked``."""
     failed = np.asarray(fails(x))
     return MatrixError(message.format(position_of(failed) if np.any(failed) else ""))
 
@@ -213,7 +213,7 @@ def _adjoint(x: Array) -> Array:
 
 
 def stacks(*sizes: tuple[int, ...], seed: int, turn: bool = True) -> Iterator[np.ndarray[Any, Any]]:
-    """Arrays of such shapes with entries around 0; the first also complex, and strided."""
+    """Arrays of given shapes with entries around 0; the first also complex, and strided."""
     rng = np.random.default_rng(seed)
     for number, shape in enumerate(sizes):
         x = rng.standard_normal(shape)
@@ -321,7 +321,7 @@ triangle: Primitive = Primitive(
     traits=OWNS,
     body=_triangle_body,
 )
-"""The triangles of square matrices, with their diagonal times a number."""
+"""The triangles of square matrices, with the diagonal times a factor."""
 
 
 def _mirrored(x: Array, lower: bool) -> Any:
@@ -358,7 +358,7 @@ from_triangle: Primitive = Primitive(
     traits=OWNS,
     body=_mirrored_body,
 )
-"""The Hermitian matrices that have one triangle of others, and the real part of their diagonal."""
+"""Hermitian matrices from one triangle of others, and the real part of their diagonal."""
 
 to_triangle: Primitive = Primitive(
     "to_triangle",

@@ -26,5 +26,5 @@ def floating_pair(m: Algebra, x: Value, y: Value) -> tuple[Value, Value]:
     """Convert two values to the floating dtype in which NumPy's functions compute."""
     if dtype_of(x) == dtype_of(y) and dtype_of(x).kind == "f":
         return x, y
-    dtype = np.result_type(dtype_of(x + y), np.float16)  # as a number of Python's gives way
+    dtype = np.result_type(dtype_of(x + y), np.float16)  # Python numbers take the other dtype
     return m.astype(x, dtype), m.astype(y, dtype)

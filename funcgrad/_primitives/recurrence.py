@@ -1,4 +1,4 @@
-"""First-order linear recurrences, such as the tangents of running products.
+"""First-order linear recurrences, such as the tangents of cumulative products.
 
 >>> recurrence(np.array([5.0, 2.0, 3.0]), np.ones(3), axis=0, reverse=False)
 array([ 1.,  3., 10.])
@@ -55,7 +55,7 @@ def _along(axis: int, start: int | None, stop: int | None) -> Key:
 
 
 def shifted(x: Value, axis: int, first: float, backward: bool) -> Value:
-    """The elements one place further along an axis, or further back, behind a number."""
+    """Shift the elements by one along an axis, forwards or backwards, and fill with a number."""
     shape = shape_of(x)
     if not shape[axis]:
         return x
@@ -72,7 +72,7 @@ def batch_along_axis(
     batched: tuple[bool, ...],
     params: dict[str, Any],
 ) -> Value:
-    """Batch arguments of one shape: the axis is one further back."""
+    """Batch arguments of one shape: the axis shifts by one."""
     args = tuple(
         [
             arg if flag else broadcast_to(arg, shape=(size, *shape_of(arg)))
@@ -157,11 +157,11 @@ def _carried(factors: np.ndarray[Any, Any], states: np.ndarray[Any, Any]) -> np.
 
 
 _NOTHING: Final = -(1 << 40)
-"""The exponent of a zero, which is below all others."""
+"""The exponent of zero, below all others."""
 
 
 def one_by_one(a: Raw, b: Raw, weights: Raw) -> Raw:
-    """The weights times the states, whose exponents may be of any size on the way.
+    """The weights times the states, with unbounded intermediate exponents.
 
     Parameters
     ----------

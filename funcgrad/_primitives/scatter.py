@@ -124,7 +124,7 @@ def _scatter(
 ) -> Primitive:
     """Declare a scatter from a function that writes updates to a flat array, in order.
 
-    ``fold`` puts updates of one place together.
+    ``fold`` combines updates of one place.
     """
 
     def evaluate(x: Raw, u: Raw, *indices: Raw, axis: int, unique: bool) -> Raw:
@@ -245,7 +245,7 @@ scatter_set: Primitive = _scatter(
     Linear(_routes(_erased, _winners), jointly=True, structural=True, gaps=True),
     _scatter_samples(ties=False),
 )
-"""``x`` with ``u`` at index arrays; of several updates for one place the last stays."""
+"""``x`` with ``u`` at index arrays; the last of several updates for one place wins."""
 
 
 def _last(*indices: Raw, shape: Shape) -> Raw:
@@ -282,7 +282,7 @@ last_writes: Primitive = Primitive(
         Sample((np.intp(1),), {"shape": (3,)}),
     ),
 )
-"""Which entries of index arrays into a shape are the last to name their element."""
+"""Flags of the entries of index arrays that are the last for their element."""
 
 # ------------------------------------------------------------------------------------- extrema
 
@@ -296,7 +296,7 @@ def _writes_extremum(ufunc: np.ufunc) -> Callable[[Any, Any, Any], None]:
 
 
 def _attains(x: Value, best: Value) -> Value:
-    """Whether an extremum is this one; one that is NaN is attained by every NaN."""
+    """Whether a value attains an extremum; every NaN attains a NaN."""
     return logical_or(x == best, x != x)
 
 
@@ -324,7 +324,7 @@ def _push_extremum(
 
 
 def _gap(x: Value, u: Value, *indices: Value, axis: int, unique: bool, sign: int) -> Value:
-    """How far the greatest of an element and its updates, or the least, is from the next one."""
+    """The distance of the extremum of an element and its updates from the next value."""
     x, u, where_to = x * sign, u * sign, {"axis": axis, "unique": unique}
     out = scatter_max(x, u, *indices, **where_to)
     top = gather(out, *indices, **where_to)
@@ -364,8 +364,8 @@ scatter_min: Primitive = _scatter(
 def scatter_multiply(x: Value, u: Value, *indices: Value, axis: int, unique: bool) -> Value:
     """``x`` multiplied by all of ``u`` at index arrays.
 
-    No primitive: the updates for one place, made neighbours by sorting, are multiplied up in a
-    segmented scan (Hillis and Steele, 1986), a polynomial, whose derivatives are right at zeros.
+    This is not a primitive: the updates for one place, made neighbours by sorting, are multiplied
+    in a segmented scan (Hillis and Steele, 1986), a polynomial with right derivatives at zeros.
     """
     if unique:
         gathered = gather(x, *indices, axis=axis, unique=True)
@@ -406,7 +406,7 @@ flat_places: Primitive = Primitive(
 
 
 def _segmented_product(rows: Value, places: Value) -> Value:
-    """Running products within the segments of equal places."""
+    """Cumulative products within the segments of equal places."""
     count = shape_of(places)[0]
     longest = int(np.bincount(places).max()) if count and type(places) in RAW else count
     behind = (1,) * (len(shape_of(rows)) - 1)

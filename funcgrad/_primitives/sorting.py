@@ -1,4 +1,4 @@
-"""Sorting: the order is discrete, and a sorted array takes its elements' tangents along.
+"""Sorting: the order is discrete, and tangents are permuted with their elements.
 
 Equal elements keep their order (all sorting is stable), and so do their tangents.
 
@@ -52,11 +52,11 @@ def take_along_axis(x: Value, indices: Value, axis: int, *, unique: bool = False
     ----------
     x : value
     indices : value of integers
-        Of the rank of ``x``; the sizes of the other axes broadcast.
+        Positions with the rank of ``x``; the sizes of the other axes broadcast.
     axis : int
         Not negative.
     unique : bool
-        Whether no element is chosen twice.
+        Whether no element is selected twice.
     """
     return gather(x, *_everywhere(shape_of(x), indices, axis), axis=0, unique=unique)
 
@@ -72,7 +72,7 @@ def _everywhere(shape: Shape, indices: Value, axis: int) -> tuple[Value, ...]:
 
 
 _LONG: Final = 64
-"""From this length on, an unstable sort and a look for ties take less time than a stable sort."""
+"""From this length on, an unstable sort and a search for ties are faster than a stable sort."""
 
 
 def _one_back(
@@ -116,7 +116,7 @@ def _stable_order(x: Raw, axis: int, descending: bool) -> Raw:
 
 
 def _order(x: Raw, arranged: Raw, axis: int, descending: bool, falling: bool) -> Raw:
-    """NumPy's quick order, a fifth of the time, where no elements are equal: there it is stable."""
+    """The stable order; by NumPy's unstable sort, five times as fast, if no elements are equal."""
     if x.dtype.kind != "f" or x.shape[axis] < _LONG:
         return _stable_order(x, axis, descending)
     rows = np.moveaxis(arranged, axis, -1)
@@ -155,7 +155,7 @@ def _gaps(x: Value, axis: int, **_: Hashable) -> Value:
 
 
 def _gaps_of_keys(keys: Value, axis: int) -> Value:
-    """Gaps of the key that matters most."""
+    """Gaps of the primary key."""
     return _gaps(keys[-1], axis)
 
 
@@ -320,7 +320,7 @@ searchsorted: Primitive = Primitive(
     body=_search_body,
     kinks=Kinks(_apart),
 )
-"""Where to insert ``x`` into a sorted table; both have ``lead`` axes of a batch in front."""
+"""The positions to insert ``x`` into a sorted table; both have ``lead`` leading batch axes."""
 
 
 def _is_in(x: Raw, table: Raw, lead: int) -> Raw:
@@ -348,4 +348,4 @@ is_in: Primitive = Primitive(
     _member_samples,
     kinks=Kinks(lambda x, table, lead: _apart(table, x, lead)),
 )
-"""Whether each element is one of a table's; both have ``lead`` axes of a batch in front."""
+"""Whether each element is in a table; both have ``lead`` leading batch axes."""
