@@ -133,7 +133,7 @@ cholesky: Primitive = failing(
 # ------------------------------------------------------------------------------------ cotangents
 
 _BLOCK: Final = 40
-"""The columns that are gone through together: of 32 to 48 this takes the least time."""
+"""The columns that are processed together: the fastest choice between 32 and 48."""
 
 
 def _over(x: Array, factor: Array, inverse: Array) -> Any:

@@ -1,4 +1,4 @@
-"""Contractions: sums over products of two arrays, and the quickest of them, ``matmul``.
+"""Contractions: sums over products of two arrays, and the fastest of them, ``matmul``.
 
 Both are linear in each argument, and their transposes are contractions again.
 
@@ -37,7 +37,7 @@ def _contract(x: Raw, y: Raw, subscripts: str) -> Raw:
     if spread is None:
         return np.einsum(subscripts, x, y)
     (axes, key), (other_axes, other_key) = spread
-    # np.einsum would add the products to 0, which makes 0.0 of -0.0.
+    # np.einsum would add the products to 0, which turns -0.0 into 0.0.
     return np.multiply(x.transpose(axes)[key], y.transpose(other_axes)[other_key], order="C")
 
 
@@ -202,7 +202,7 @@ def _pull_vector(ct: Value, x: Value) -> Value:
 def _across_stacks(
     ct: Value, ct_core: str, other: Value, other_core: str, target_shape: Shape, target_core: str
 ) -> Value:
-    """The cotangent of an argument of the target's shape that was repeated along axes of the stack.
+    """The cotangent of an argument (of the target's shape) that was repeated along stack axes.
 
     One contraction sums over those axes as it goes; a stack of products, summed afterwards, would
     hold the argument as often as it was repeated.

@@ -32,7 +32,7 @@ __all__ = ["convolve", "correlate", "spread"]
 
 
 def _merged(x: Value, axis: int) -> Value:
-    """A value whose axes at a place and after it are one."""
+    """Merge the axis at a place with the next one."""
     shape = shape_of(x)
     return reshape(x, shape=(*shape[:axis], shape[axis] * shape[axis + 1], *shape[axis + 2 :]))
 
@@ -144,7 +144,7 @@ spread: Primitive = Primitive(
     structure=Opaque(),
     traits=OWNS,
 )
-"""The transpose of ``convolve`` in x: each number of y is spread over a window by the kernel."""
+"""The transpose of ``convolve`` in x: the kernel spreads each element of y over a window."""
 
 correlate: Primitive = Primitive(
     "correlate",
@@ -163,4 +163,4 @@ correlate: Primitive = Primitive(
     structure=Opaque(),
     traits=OWNS,
 )
-"""The transpose of ``convolve`` in the kernel: how windows of x and numbers of y go together."""
+"""The transpose of ``convolve`` in the kernel: the correlation of windows of x with y."""

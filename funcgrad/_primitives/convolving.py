@@ -39,7 +39,7 @@ Array = np.ndarray[Any, Any]
 
 
 def steps(size: int, window: int, stride: int, dilation: int) -> int:
-    """How many places a window has along an axis of a size.
+    """The number of places of a window along an axis of a size.
 
     >>> steps(7, window=3, stride=2, dilation=1)
     3
@@ -48,7 +48,7 @@ def steps(size: int, window: int, stride: int, dilation: int) -> int:
 
 
 def places_of(shape: Shape, sizes: Shape, strides: Shape, dilations: Shape) -> Shape:
-    """How many places windows have along each of the last axes.
+    """The number of places of windows along each of the last axes.
 
     >>> places_of((2, 7, 5), (3, 2), (2, 1), (1, 1))
     (3, 4)
@@ -144,8 +144,8 @@ def _spread(y: Array, k: Array, out: Array, strides: Shape, dilations: Shape, gr
 
 
 def _working(x: Raw, y: Raw) -> tuple[Array, Array, np.dtype[Any]]:
-    """Both in C order in one dtype, and the dtype of the result: half precision is too coarse for
-    long sums, and has no matrix products in BLAS."""
+    """Both arrays in C order in one dtype, and the dtype of the result: half precision is too
+    coarse for long sums, and BLAS does not support it."""
     dtype = np.result_type(x, y)
     working = np.dtype(np.float32) if dtype == np.float16 else dtype
     return np.ascontiguousarray(x, working), np.ascontiguousarray(y, working), dtype
@@ -199,7 +199,7 @@ def _columns(
 
 
 def _copy_rows(target: Array, source: Array) -> None:
-    """Copy an array, each row as one element where it lies side by side: short ones take half."""
+    """Copy an array, each contiguous row as one element: short rows take half the time."""
     if target.strides[-1] == source.strides[-1] == source.itemsize:
         row = np.dtype((np.void, source.shape[-1] * source.itemsize))
         target, source = target.view(row), source.view(row)
@@ -282,7 +282,7 @@ class _Lines:
         taps, groups, channels, filters = self._weights.shape
         if filters > 1:
             np.matmul(self._weights.reshape(-1, filters), self._places, out=self._products)
-        else:  # for which BLAS has nothing
+        else:  # which BLAS does not support
             target = self._products.reshape(taps, groups, channels, -1)
             np.multiply(self._weights, self._places[:, None], out=target)
 

@@ -102,7 +102,7 @@ def _exponents(x: Array, axis: int) -> Any:
 
 
 def _balanced(x: Array) -> tuple[Any, Any, Any]:
-    """``x / 2**(a + b)`` with elements up to 1, the exponents a of rows and those b of columns."""
+    """``x / 2**(a + b)`` with elements up to 1, and the exponents a of rows and b of columns."""
     rows = _exponents(x, -1)
     half = _shifted(x, -rows)
     columns = _exponents(half, -2)
@@ -110,7 +110,7 @@ def _balanced(x: Array) -> tuple[Any, Any, Any]:
 
 
 def _shifted(x: Array, exponent: Array) -> Any:
-    """Elements times powers of two, each its own."""
+    """Elements times individual powers of two."""
     exponent = np.clip(exponent, -10_000, 10_000).astype(np.int32)
     if x.dtype.kind != "c":
         return np.ldexp(x, exponent)
@@ -161,7 +161,7 @@ def _far_cofactors(x: Array, d: Array) -> Any:
         return None
     try:
         inverse = np.linalg.inv(x)
-    except np.linalg.LinAlgError:  # by the rounding of a determinant that is 0
+    except np.linalg.LinAlgError:  # rounding of a determinant that is 0
         return None
     with np.errstate(all="ignore"):
         condition = _squares(x) * _squares(inverse)
@@ -334,8 +334,9 @@ cofactors_along: Primitive = failing(
 
 
 def _cofactor_samples() -> Iterator[Sample]:
-    # Differences, which are asked for at determinants, twice, would part matrix and determinant.
-    # Singular matrices, at which there are two derivatives of determinants, are tried there too.
+    # Finite differences, which samples of determinants check twice, would separate matrix and
+    # determinant. Singular matrices, where determinants have two derivatives, are among their
+    # samples.
     large = np.array([[1e200, 0.0], [0.0, 1e-200]])
     for x in (*_pairs(63), large):
         yield Sample((x, np.asarray(np.linalg.det(x))), smooth=x.shape[-1] < 2)

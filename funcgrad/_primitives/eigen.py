@@ -66,8 +66,8 @@ __all__ = [
 ]
 
 _EQUAL: Final = 32
-"""Eigenvalues count as equal that differ by no more than this multiple of the precision, times the
-size of the matrix, relative to the largest: LAPACK computes them no better."""
+"""Eigenvalues count as equal if they differ by at most this multiple of the precision times the
+size of the matrix, relative to the largest: LAPACK's accuracy."""
 
 _NOTHING: Final = 1024
 """A number counts as zero up to this multiple of the precision, times the size of the matrix,
@@ -300,7 +300,7 @@ determined: Primitive = failing(
         traits=OWNS,
     )
 )
-"""The cotangent of eigenvectors, unchanged; an error where it does not determine a derivative."""
+"""The cotangent of eigenvectors, unchanged; an error if it does not determine a derivative."""
 
 
 def spectral_cotangent(
@@ -447,4 +447,4 @@ eigh: Primitive = failing(
     )
 )
 """The eigenvalues, in order, and the eigenvectors of Hermitian matrices; one triangle is read.
-``apart`` says that the eigenvalues that matter were computed by another operation."""
+``apart`` means that the eigenvalues in use were computed by another operation."""

@@ -109,7 +109,7 @@ diagonalizing: Primitive = failing(
         traits=OWNS,
     )
 )
-"""Eigenvectors that can be divided by; an error where not."""
+"""Eigenvectors that can be divided by; otherwise an error."""
 
 
 def _columns(x: Value) -> Value:
@@ -131,7 +131,7 @@ def _eig(x: Array) -> Any:
 
 
 def _turned(v: Array) -> Array:
-    """Give complex vectors the sign with which their largest real component is positive.
+    """Choose the sign of complex vectors so that their largest real component is positive.
 
     LAPACK does so for complex matrices. For real ones rounding decides the sign.
     """
@@ -213,8 +213,8 @@ def _eigvals(x: Array) -> Any:
 
 
 def _matching(out: Array, w: Array) -> Any:
-    """Match two lists of eigenvalues: at i, j a 1 where the j-th of the second is the i-th of the
-    first, as near as can be."""
+    """Match two lists of eigenvalues: a 1 at i, j if the j-th of the second is nearest to the i-th
+    of the first."""
     n = w.shape[-1]
     matches = np.zeros((*w.shape, n), w.real.dtype)
     for place in np.ndindex(w.shape[:-1]):

@@ -59,7 +59,7 @@ __all__ = ["inv", "is_singular", "solve", "triangular_inverses", "triangular_sol
 
 
 def is_singular(x: Array) -> Any:
-    """Whether elimination meets a pivot that is exactly zero, for each matrix of a stack."""
+    """Flags of the matrices of a stack for which elimination meets an exactly zero pivot."""
     return np.linalg.slogdet(x)[0] == 0
 
 
@@ -139,7 +139,7 @@ def _solve(a: Array, b: Array, failed: str = "raise") -> Any:
 
 
 def _solved_or_nan(evaluate: Callable[[Any, Any], Any], a: Array, b: Array, flags: Array) -> Any:
-    """Solve with those matrices that are not flagged, in the places where they stand."""
+    """Solve with the matrices that are not flagged, at their places in the stack."""
     sound = np.where(flags[..., None, None], unit(a.shape[-1], a.dtype), a)
     out = _with_columns(evaluate, sound, b)
     return or_nan(out, np.broadcast_to(flags, out.shape[:-2]))
@@ -216,7 +216,7 @@ solve: Primitive = Primitive(
 # ---------------------------------------------------------------------------- triangular matrices
 
 _BLOCK: Final = 24
-"""The rows that are solved for together: of 16 to 32 this takes the least time."""
+"""The rows that are solved for together: the fastest choice between 16 and 32."""
 
 
 def _triangular_solve(
@@ -288,7 +288,7 @@ def _inverses(blocks: Array, lower: bool) -> Any:
 
 
 _SMALL: Final = 16
-"""The number of rows up to which a triangle is inverted as any matrix."""
+"""The number of rows up to which a triangular matrix is inverted like any other."""
 
 
 def triangular_inverses(x: Array) -> Any:
@@ -377,7 +377,7 @@ triangular_solve: Primitive = Primitive(
     kinks=Kinks(_diagonal_in_use),
     traits=OWNS,
 )
-"""The solutions x of a x = b, where of a one triangle is read. Stacks broadcast."""
+"""The solutions x of a x = b for a triangular a: one triangle is read. Stacks broadcast."""
 
 
 # -------------------------------------------------------------------------------------- inverses

@@ -1,4 +1,4 @@
-"""Lengths of vectors, and their directions, without overflow on the way.
+"""Lengths of vectors, and their directions, without intermediate overflow.
 
 The derivative of a length is the direction; at the origin it is the least subgradient, 0. The
 tangent of a direction is the part of the vector's tangent across the direction, over the length.

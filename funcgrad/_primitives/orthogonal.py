@@ -77,7 +77,7 @@ of_full_rank: Primitive = failing(
         traits=OWNS,
     )
 )
-"""A triangular factor that can be divided by; an error where not."""
+"""A triangular factor that can be divided by; otherwise an error."""
 
 
 def _qr(x: Array, complete: bool) -> Any:
@@ -166,7 +166,7 @@ def _pull(
 
 
 def _split_cotangent(q: Value, first: Value, qbar: Value, failed: str) -> tuple[Value, Value]:
-    """Split the cotangent of a complete Q into its component in span(Q₁) and the one outside."""
+    """Split the cotangent of a complete Q into its components inside and outside span(Q₁)."""
     k, columns = shape_of(first)[-1], shape_of(q)[-1]
     first_bar = _columns(qbar, 0, k)
     inside = matmul(adjoint(first), first_bar)
@@ -187,7 +187,7 @@ def _over_adjoint(x: Value, factor: Value, failed: str) -> Value:
 
 
 def _widened(x: Value, columns: int) -> Value:
-    """With columns of zeros behind."""
+    """Append columns of zeros."""
     *lead, width = shape_of(x)
     zeros = np.zeros((*lead, columns - width), dtype_of(x))
     return concatenate(x, zeros, axis=len(lead))

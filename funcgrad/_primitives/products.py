@@ -1,4 +1,4 @@
-"""How a contraction is computed: as one product of matrices, of stacks of them, or of vectors.
+"""Compute contractions as one product of matrices, of stacks of matrices, or of vectors.
 
 ``plan_product`` takes subscripts and shapes, and returns a ``ProductPlan``: how the axes of both
 arguments have to lie, and where the axes of the result go. ``compute`` carries
@@ -26,14 +26,14 @@ Axes = tuple[int, ...]
 Sizes = dict[str, int]
 
 _SMALL: Final = 2**13
-"""Where the arguments' sizes multiply to no more than this, NumPy's plain loop takes less time than
-a plan. Products of two matrices need none: they are recognized at a glance."""
+"""If the product of the arguments' sizes is at most this, NumPy's plain loop is faster than a plan.
+Products of two matrices are recognized directly."""
 
 _LONG: Final = 32
 """The length from which dot products of two stacks of vectors are faster in BLAS."""
 
 _OFTEN: Final = 256
-"""Where each number of a stack of matrices is used this often, a dense copy of it costs nothing."""
+"""If each element of a stack of matrices is used this often, a dense copy is negligible."""
 
 
 def split_subscripts(subscripts: str) -> tuple[str, str, str]:
@@ -147,11 +147,11 @@ _OF_MATRICES: Final = tuple(
 
 
 def _of_matrices(subscripts: str) -> ProductPlan | None:
-    """The product of two matrices, from right to left where that gives the order of the result."""
+    """The product of two matrices, with swapped arguments if that gives the order of the result."""
     a, b, _, c, d, _, _, e, f = tuple(subscripts)
     summed, row = (a, b) if b in (e, f) else (b, a)
     if summed in (e, f):
-        return None  # two matrices, number by number
+        return None  # two matrices, elementwise
     if f == row:
         return _OF_MATRICES[True][d != summed][a != summed]
     return _OF_MATRICES[False][b != summed][c != summed]
@@ -170,7 +170,7 @@ def _of_rows(first: str, second: str, batch: str, summed: str, sizes: Sizes) -> 
 def _stack(letters: str, batch: str, rows: str, columns: str, sizes: Sizes) -> Arranged:
     """A stack of matrices; with fewer indices a matrix or a vector."""
     dense = batch != "" and (
-        letters[-1] in batch  # BLAS wants the rows or the columns contiguous
+        letters[-1] in batch  # BLAS needs contiguous rows or columns
         or _size(letters, sizes) * _OFTEN <= prod(sizes.values())
     )
     axes = _order(letters, batch + rows + columns)
@@ -178,7 +178,7 @@ def _stack(letters: str, batch: str, rows: str, columns: str, sizes: Sizes) -> A
 
 
 def _merged(batch: str, rows: str, columns: str, sizes: Sizes) -> Shape | None:
-    """The shape with one axis each for rows and columns; None where it is so already.
+    """The shape with one axis each for rows and columns; None if it has this form already.
 
     Beside a stack a vector is a matrix of one column.
     """
@@ -191,7 +191,7 @@ def _merged(batch: str, rows: str, columns: str, sizes: Sizes) -> Shape | None:
 def _placed(
     batch: str, rows: str, columns: str, out: str, sizes: Sizes
 ) -> tuple[Shape | None, Axes | None, Shape | None]:
-    """How the axes of the result come where they belong: the last three parts of a plan."""
+    """The reordering of the result's axes: the last three parts of a plan."""
     order = batch + rows + columns
     shape = _merged(batch, rows, columns, sizes)
     if batch and order != out and columns and out.endswith(columns) and rows in out:

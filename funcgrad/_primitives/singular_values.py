@@ -199,8 +199,8 @@ def _push_svd(
 
 
 def _moved(u: Value, s: Value, inner: Value, image: Value, failed: str) -> Value:
-    """The tangent of the vectors on one side, of all columns: those beside the first k turn against
-    them, and nothing more."""
+    """The tangent of all vectors on one side: vectors after the first k only rotate against
+    these."""
     k, rows = shape_of(s)[-1], shape_of(u)[-2]
     first = _columns(u, 0, k)
     moved = matmul(first, inner)
