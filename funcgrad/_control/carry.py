@@ -26,8 +26,8 @@ from funcgrad._core.users_values import ArrayLike, described, operand
 from funcgrad._hooks.key_uses import repetition
 from funcgrad._programs.equation import as_spec, gives_way, spec_inside
 from funcgrad._programs.program import Program
+from funcgrad._transforms.abstract_stager import staged_body
 from funcgrad._transforms.arguments import is_whole, values_of
-from funcgrad._transforms.numberless import staged_body
 from funcgrad._transforms.probe import probe_again, running_probes
 from funcgrad._transforms.stager import Stager
 from funcgrad.errors import (

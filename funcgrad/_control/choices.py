@@ -26,11 +26,11 @@ from funcgrad._core.users_values import ArrayLike, described
 from funcgrad._hints.lookup import answering
 from funcgrad._programs.equation import as_spec
 from funcgrad._programs.program import Program
-from funcgrad._transforms.active_examples import is_batched, participants, participating
+from funcgrad._transforms.abstract_stager import running_stager, staged_body
+from funcgrad._transforms.active_examples import active_mask, is_batched, with_active
 from funcgrad._transforms.arguments import check_function
 from funcgrad._transforms.auxiliary import WithAux
 from funcgrad._transforms.batch import Batched
-from funcgrad._transforms.numberless import running_stager, staged_body
 from funcgrad._transforms.stager import Staged
 from funcgrad.errors import ArgumentError, FunctionError
 from funcgrad.tensor.tensor import Tensor, wrap
@@ -311,7 +311,7 @@ class Branches:
         for k in range(len(self.functions)):
             # Operations on only closed-over values run here, for the examples that choose this k.
             goers = goes_into(index, k, len(self.functions)) if is_batched(index) else True
-            with participating(goers):
+            with with_active(goers):
                 staged.append(self.staged(k))
         structures = [structure for _, _, structure in staged]
         specs = [program.output_specs for program, _, _ in staged]
@@ -325,11 +325,11 @@ class Branches:
         """Call the functions that some example chooses, and select results for each example."""
         count = len(self.functions)
         goers = [goes_into(index, k, count) for k in range(count)]
-        taken = [k for k in range(count) if np.any(number_in(participants(goers[k])))]
+        taken = [k for k in range(count) if np.any(number_in(active_mask(goers[k])))]
         results: dict[int, list[Value]] = {}
         kinds: dict[int, tuple[Structure, list[Spec]]] = {}
         for k in taken or range(count):  # all, where the batch is empty
-            with participating(goers[k]):
+            with with_active(goers[k]):
                 results[k], structure = self.flat(self.call(k, self.values))
             kinds[k] = structure, specs_inside(results[k])
         wanted = self._kinds(kinds)

@@ -2,7 +2,7 @@
 
 A loop or a choice runs programs, which are its parameters. It computes its results together with
 their tangents, or with the residuals of its pullback, so a transformation does not look inside it,
-but asks it, as it asks every ``Whole``.
+but asks it, as it asks every ``Composite``.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from funcgrad._core.structure.structures import Choice, Control, Loop
 from funcgrad._core.trace import RAW, Value, concrete
 from funcgrad._programs.equation import as_spec, spec_inside
 from funcgrad._programs.program import Program
+from funcgrad._transforms.abstract_stager import flat_program
 from funcgrad._transforms.auxiliary import WithAux
-from funcgrad._transforms.composite import Interpreter, Recording, Whole, meet
+from funcgrad._transforms.composite import Composite, Interpreter, Recording, bind_composite
 from funcgrad._transforms.factors import fit_tangent
 from funcgrad._transforms.flat_functions import CallPrimitive, call_primitive
 from funcgrad._transforms.frozen_calls import has_linear_rules
 from funcgrad._transforms.linear import LinearRecorder
-from funcgrad._transforms.numberless import flat_program
 from funcgrad.errors import DifferentiationError
 
 Params: TypeAlias = Mapping[str, Any]
 Values: TypeAlias = Sequence[Value]
 
 
-class ControlCall(Whole):
+class ControlCall(Composite):
     """An operation of control flow with its parameters, some of which are programs.
 
     Attributes
@@ -128,7 +128,7 @@ def control_primitive(
         control = kind(primitive, params)
         if not control.is_raw:
             return control.run(values)  # the programs close over traced values
-        return meet(control, values)
+        return bind_composite(control, values)
 
     primitive: Final = call_primitive(
         name,

@@ -30,11 +30,11 @@ from funcgrad._primitives.index_keys import Key
 from funcgrad._primitives.joining import concatenate
 from funcgrad._primitives.structural import reshape, view
 from funcgrad._programs.extract import extract
+from funcgrad._transforms.abstract_stager import flat_program
 from funcgrad._transforms.factors import zeros_like
 from funcgrad._transforms.layout import CotangentKind, flat, kind_of, present, restored
 from funcgrad._transforms.linearization import Linearization, LinearPart
 from funcgrad._transforms.masked import Cotangent, map_cotangent
-from funcgrad._transforms.numberless import flat_program
 
 Apply: TypeAlias = Callable[[Values, Loop], list[Value]]
 Known: TypeAlias = Mapping[int, Value]

@@ -28,11 +28,11 @@ from funcgrad._hooks.result_watch import watched
 from funcgrad._primitives.joining import concatenate
 from funcgrad._primitives.structural import reshape
 from funcgrad._programs.extract import extract
+from funcgrad._transforms.abstract_stager import running_stager
 from funcgrad._transforms.arguments import check_function
 from funcgrad._transforms.auxiliary import WithAux
 from funcgrad._transforms.batch import vmap
 from funcgrad._transforms.checkpoint import checkpoint
-from funcgrad._transforms.numberless import running_stager
 from funcgrad._transforms.stage import name_of
 from funcgrad._transforms.stager import Stager
 from funcgrad.tensor.tensor import Tensor, wrap

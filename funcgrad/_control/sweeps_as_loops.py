@@ -22,7 +22,7 @@ from funcgrad._core.specs import Spec, stand_in
 from funcgrad._core.structure.structures import Loop
 from funcgrad._core.trace import Value
 from funcgrad._programs.program import Program
-from funcgrad._transforms.numberless import applied, flat_program
+from funcgrad._transforms.abstract_stager import applied, flat_program
 
 _PYTHONS: Final = frozenset(np.dtype(kind).char for kind in (bool, int, float, complex))
 

@@ -37,13 +37,13 @@ from funcgrad._primitives.selection import where
 from funcgrad._primitives.structural import cast, reshape
 from funcgrad._programs.equation import as_spec
 from funcgrad._programs.program import Program
+from funcgrad._transforms.abstract_stager import applied, flat_program
 from funcgrad._transforms.composite import Recording
 from funcgrad._transforms.factors import zeros_like
 from funcgrad._transforms.flat_functions import run_batched
 from funcgrad._transforms.layout import CotangentKind, Layout, flat, kind_of, present, restored
 from funcgrad._transforms.linearization import Linearization
 from funcgrad._transforms.masked import Cotangent
-from funcgrad._transforms.numberless import applied, flat_program
 from funcgrad._transforms.with_derivative import WithDerivative, with_pushforward
 from funcgrad.errors import ProgramError
 

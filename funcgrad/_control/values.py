@@ -22,11 +22,11 @@ from funcgrad._primitives.structural import cast
 from funcgrad._programs.equation import as_spec, spec_inside
 from funcgrad._programs.extract import extract, needed, rewired
 from funcgrad._programs.program import Program
+from funcgrad._transforms.abstract_stager import applied, flat_program
 from funcgrad._transforms.active_examples import refuses_numbers
 from funcgrad._transforms.auxiliary import WithAux
 from funcgrad._transforms.factors import zeros_like
 from funcgrad._transforms.flat_functions import run_batched
-from funcgrad._transforms.numberless import applied, flat_program
 
 
 def stacked(rows: Sequence[Value], spec: Spec) -> Value:

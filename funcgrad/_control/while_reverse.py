@@ -31,9 +31,9 @@ from funcgrad._core.trace import Value
 from funcgrad._primitives.selection import where
 from funcgrad._programs.extract import extract
 from funcgrad._programs.program import Program
+from funcgrad._transforms.abstract_stager import applied, flat_program
 from funcgrad._transforms.layout import CotangentKind, Layout, flat, kind_of, restored, stand_ins
 from funcgrad._transforms.masked import Cotangent, Masked
-from funcgrad._transforms.numberless import applied, flat_program
 from funcgrad._transforms.with_derivative import with_pullback
 
 _Pull: TypeAlias = tuple[Program, Layout, list[CotangentKind]]

@@ -38,9 +38,9 @@ from funcgrad._hooks.result_watch import watched
 from funcgrad._primitives.logic import logical_and
 from funcgrad._primitives.selection import where
 from funcgrad._programs.equation import as_spec, spec_inside
-from funcgrad._transforms.active_examples import participants, participating
+from funcgrad._transforms.abstract_stager import running_stager, staged_body
+from funcgrad._transforms.active_examples import active_mask, with_active
 from funcgrad._transforms.arguments import check_function
-from funcgrad._transforms.numberless import running_stager, staged_body
 from funcgrad._transforms.stage import name_of
 from funcgrad._transforms.stager import Stager
 from funcgrad.tensor.tensor import Tensor, wrap
@@ -293,12 +293,12 @@ def masked_steps(
 ) -> Any:
     """Run the loop on from a step on a batch, in which it ends for each example by itself."""
     is_first = not number
-    active = participants(active)
+    active = active_mask(active)
     if not np.any(number_in(active)):
         return _without_steps(carried, body_fun) if is_first else value
     numbers: list[bool] | None = None
     while np.any(number_in(active)):
-        with participating(active):
+        with with_active(active):
             new_value = body_fun(value)
         if numbers is not None and any(numbers):
             # In a batch a Python number becomes an array, which may raise the precision of others.

@@ -1,7 +1,7 @@
 """Deputies: replacement values for the inactive examples of a batch.
 
 An operation may raise an error for values of inactive examples, return NaN, or never end. So they
-get the values of an active example, their deputy; their results are never read.
+get the values of an active example, which stands in for them; their results are never read.
 
 >>> import numpy as np
 >>> matrices = np.array([np.zeros((2, 2)), np.eye(2)])
@@ -19,7 +19,7 @@ from funcgrad._primitives.reduction import position_of_max
 from funcgrad._primitives.selection import where
 from funcgrad._primitives.structural import reshape, unfollowed
 
-__all__ = ["chosen_examples", "deputed", "deputy_of"]
+__all__ = ["chosen_examples", "deputed", "stand_in_of"]
 
 
 def deputed(mask: Value, values: Value) -> Value:
@@ -29,10 +29,10 @@ def deputed(mask: Value, values: Value) -> Value:
     """
     if shape_of(mask) == (0,):
         return values
-    return chosen_examples(mask, values, deputy_of(mask, values))
+    return chosen_examples(mask, values, stand_in_of(mask, values))
 
 
-def deputy_of(mask: Value, values: Value) -> Value:
+def stand_in_of(mask: Value, values: Value) -> Value:
     """The first example inside a mask, or of all if it is empty. It has no derivative."""
     place = position_of_max(unfollowed(mask), axis=(0,), keepdims=False)
     return gather(unfollowed(values), place, axis=0, unique=True)

@@ -37,7 +37,7 @@ from funcgrad._programs.program import Program
 from funcgrad._staging.entry import told_by_operation
 from funcgrad._transforms.auxiliary import WithAux
 from funcgrad._transforms.batch import Batcher
-from funcgrad._transforms.composite import Interpreter, Recording, Whole, meet
+from funcgrad._transforms.composite import Composite, Interpreter, Recording, bind_composite
 from funcgrad._transforms.flat_functions import call_primitive, push_values, run_batched, run_pulled
 from funcgrad._transforms.forward import Pusher
 from funcgrad._transforms.frozen_calls import has_linear_rules, runs_python
@@ -79,7 +79,7 @@ class _Memo:
         return stored
 
 
-class ProgramCall(Whole):
+class ProgramCall(Composite):
     """A program as one operation.
 
     Parameters
@@ -110,7 +110,7 @@ class ProgramCall(Whole):
         The arguments have the shapes and dtypes that the program was staged with; nobody checks.
         Raises ``GuardError`` where the program does not hold for them.
         """
-        return meet(self, args)
+        return bind_composite(self, args)
 
     def run(self, args: Sequence[Value]) -> list[Value]:
         return self.program.evaluate(args)
@@ -126,13 +126,13 @@ class ProgramCall(Whole):
         return self.program.evaluate(args) if outs is None else list(outs)
 
     def record_in(self, recorder: Recorder, args: Sequence[Value]) -> list[Value]:
-        return self._unless_refused(Whole.record_in, recorder, args)
+        return self._unless_refused(Composite.record_in, recorder, args)
 
     def push_in(self, pusher: Pusher, args: Sequence[Value]) -> list[Value]:
-        return self._unless_refused(Whole.push_in, pusher, args)
+        return self._unless_refused(Composite.push_in, pusher, args)
 
     def batch_in(self, batcher: Batcher, args: Sequence[Value]) -> list[Value]:
-        return self._unless_refused(Whole.batch_in, batcher, args)
+        return self._unless_refused(Composite.batch_in, batcher, args)
 
     def interpret(self, trace: Interpreter, args: Sequence[Value]) -> list[Value]:
         if isinstance(trace, Stager) and trace.keeps_compiled:

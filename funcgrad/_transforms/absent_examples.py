@@ -26,7 +26,7 @@ from funcgrad._primitives.logic import logical_or
 from funcgrad._primitives.reduction import reduce_any
 from funcgrad._primitives.stand_in_examples import deputed
 from funcgrad._primitives.structural import reshape
-from funcgrad._transforms.active_examples import is_nobody, participating
+from funcgrad._transforms.active_examples import none_active, with_active
 from funcgrad._transforms.masked import Cotangent, Masked, broadcast, chosen
 
 Transposed: TypeAlias = Callable[
@@ -56,10 +56,10 @@ def pulled_by_example(
     if flags is None:
         return transposed(cts, outs, primals)
     anyone = reduce_any(flags, axis=tuple(range(len(shape_of(flags)))), keepdims=False)
-    if is_nobody(anyone):
+    if none_active(anyone):
         return [None] * len(primals)
     owners = [_reduced(flags, stack) for stack in stacks]
-    with participating(anyone):  # of a batch around, to which there is one stack
+    with with_active(anyone):  # of a batch around, to which there is one stack
         pulled = transposed(
             cts,
             [_of_present(flags, out) for out in outs],
@@ -109,7 +109,7 @@ def _of_present(flags: Value, x: Value) -> Value:
 
 
 def _made(anyone: Value, flags: Value, make: Callable[[], Value], x: Value) -> Cotangent:
-    with participating(anyone):
+    with with_active(anyone):
         g = make()
     return _chosen(flags, g, x)
 

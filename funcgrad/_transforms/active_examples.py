@@ -30,22 +30,22 @@ from funcgrad._core.trace import RAW, Trace, Value
 from funcgrad._primitives.logic import logical_and
 from funcgrad._primitives.reduction import reduce_any
 from funcgrad._primitives.selection import where
-from funcgrad._primitives.stand_in_examples import deputy_of
+from funcgrad._primitives.stand_in_examples import stand_in_of
 from funcgrad._primitives.structural import unfollowed
 
 
-def participating(mask: Value) -> AbstractContextManager[None]:
+def with_active(mask: Value) -> AbstractContextManager[None]:
     """Within this context, only examples for which a truth value holds take part.
 
     A truth value that is the same for all changes nothing.
     """
     context = current()
     if is_batched(mask):
-        context = context._replace(active_examples=participants(mask))
+        context = context._replace(active_examples=active_mask(mask))
     return entered(context)
 
 
-def participants(mask: Value) -> Value:
+def active_mask(mask: Value) -> Value:
     """A truth value that holds for the examples that take part."""
     around = current().active_examples
     return mask if around is None else logical_and(around, mask)
@@ -56,7 +56,7 @@ def is_batched(value: Value) -> bool:
     return bool(batches_of(value))
 
 
-def is_nobody(mask: Value) -> bool:
+def none_active(mask: Value) -> bool:
     """Whether a truth value is known to hold for no example."""
     while type(mask) not in RAW and mask._trace.is_batch:
         mask = mask._value
@@ -71,17 +71,17 @@ def refuses_numbers(operation: Primitive) -> bool:
     return isinstance(operation.structure, Opaque | Factored) or operation.is_foreign
 
 
-def with_deputies(values: Sequence[Value]) -> tuple[Value, ...]:
+def with_stand_ins(values: Sequence[Value]) -> tuple[Value, ...]:
     """Replace the values of inactive examples by the values of an active one."""
     context = current()
     mask = context.active_examples
     if mask is None:
         return tuple(values)
     with entered(context._replace(active_examples=None)):
-        return tuple([_with_deputy(mask, x) for x in values])
+        return tuple([_with_stand_in(mask, x) for x in values])
 
 
-def _with_deputy(mask: Value, x: Value) -> Value:
+def _with_stand_in(mask: Value, x: Value) -> Value:
     """Replace elements outside a mask; they then have no derivative."""
     mask, batches = _without(mask, _traces(x)), batches_of(x)
     while type(mask) not in RAW and mask._trace.is_batch and mask._trace not in batches:
@@ -92,7 +92,7 @@ def _with_deputy(mask: Value, x: Value) -> Value:
     inside = [*takewhile(lambda trace: trace.is_batch, _traces(values))]
     if mask._trace not in inside:
         return x  # a program is written for single examples
-    return where(mask, x, _deputy(mask, values))
+    return where(mask, x, _stand_in(mask, values))
 
 
 def _without(mask: Value, traces: Sequence[Trace]) -> Value:
@@ -108,11 +108,11 @@ def _without(mask: Value, traces: Sequence[Trace]) -> Value:
     return mask if inside is mask._value else mask._trace.rebuild(mask, lambda _: inside)
 
 
-def _deputy(mask: Value, x: Value) -> Value:
+def _stand_in(mask: Value, x: Value) -> Value:
     """The values that stand in for examples outside a mask."""
     if x._trace is not mask._trace:  # within that batch
-        return x._trace.rebuild(x, lambda inside: _deputy(mask, inside))
-    return _with_deputy(_anyone(mask), deputy_of(mask._value, x._value))
+        return x._trace.rebuild(x, lambda inside: _stand_in(mask, inside))
+    return _with_stand_in(_anyone(mask), stand_in_of(mask._value, x._value))
 
 
 def _anyone(mask: Value) -> Value:

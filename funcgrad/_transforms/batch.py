@@ -36,7 +36,7 @@ from funcgrad._core.trace import (
 from funcgrad._hints.lookup import answering
 from funcgrad._primitives.broadcasting import broadcast_to
 from funcgrad._primitives.structural import move_axis
-from funcgrad._transforms.active_examples import refuses_numbers, with_deputies
+from funcgrad._transforms.active_examples import refuses_numbers, with_stand_ins
 from funcgrad._transforms.arguments import (
     call_values,
     check_function,
@@ -46,7 +46,7 @@ from funcgrad._transforms.arguments import (
     values_of,
 )
 from funcgrad._transforms.callables import Axes
-from funcgrad._transforms.composite import Whole
+from funcgrad._transforms.composite import Composite
 from funcgrad._transforms.transformed import Watched
 from funcgrad.errors import BatchError, FuncgradError, TracerError
 from funcgrad.tensor.tensor import Tensor, wrap
@@ -112,10 +112,10 @@ class Batcher(Trace):
         that the call belongs to. Others stand in for their traces, in the same order.
         """
         if not self._open:
-            deputy: Batcher | None = delegate(self)
-            if deputy is None:
+            interpreter: Batcher | None = delegate(self)
+            if interpreter is None:
                 self.check()
-            return deputy
+            return interpreter
         for value in args:
             if type(value) is Batched and value._trace is not self:
                 inside: Batcher | None = delegate(value._trace)
@@ -143,16 +143,16 @@ class Batcher(Trace):
         """The fast path of ``process`` for elementwise operations of one argument."""
         if not primitive.quick:
             return self.process(primitive, (x,), {})
-        if not self._open and (deputy := self._successor()):
-            return deputy.process1(primitive, x)
+        if not self._open and (interpreter := self._successor()):
+            return interpreter.process1(primitive, x)
         return self.follow(bind1(primitive, x._value))
 
     def process2(self, primitive: Primitive, x: Value, y: Value) -> Value:
         """The fast path of ``process`` for elementwise operations whose axes line up already."""
         if not primitive.quick:
             return self.process(primitive, (x, y), {})
-        if (self._around or not self._open) and (deputy := self._successor(x, y)):
-            return deputy.process2(primitive, x, y)
+        if (self._around or not self._open) and (interpreter := self._successor(x, y)):
+            return interpreter.process2(primitive, x, y)
         first, batched = self.parts(x)
         second, batched_too = self.parts(y)
         rank, other = len(shape_of(first)) - batched, len(shape_of(second)) - batched_too
@@ -164,25 +164,25 @@ class Batcher(Trace):
         self, primitive: Primitive, args: tuple[Value, ...], params: Mapping[str, Any]
     ) -> Value:
         """Apply the primitive's batching rule."""
-        if (self._around or not self._open) and (deputy := self._successor(*args)):
-            return deputy.process(primitive, args, params)
+        if (self._around or not self._open) and (interpreter := self._successor(*args)):
+            return interpreter.process(primitive, args, params)
         if refuses_numbers(primitive):
-            args = with_deputies(args)
+            args = with_stand_ins(args)
         parts = [self.parts(arg) for arg in args]
         values = tuple([value for value, _ in parts])
         flags = tuple([flag for _, flag in parts])
         out = primitive.batch(primitive, self.size, values, flags, params)
         return tuple(map(self.follow, out)) if type(out) is tuple else self.follow(out)
 
-    def process_call(self, call: Whole, args: Sequence[Value]) -> list[Value]:
+    def process_call(self, call: Composite, args: Sequence[Value]) -> list[Value]:
         """Let an operation that is met as a whole run on the batch."""
         if holds_linear(self):
             if not call.is_linear:
                 return list(delegate(self, is_linear=False).process_call(call, args))
             with within_linear():
                 return self.process_call(call, args)
-        if (self._around or not self._open) and (deputy := self._successor(*args)):
-            return deputy.process_call(call, args)
+        if (self._around or not self._open) and (interpreter := self._successor(*args)):
+            return interpreter.process_call(call, args)
         return call.batch_in(self, args)
 
     def batch_of(self, value: Value) -> Value:

@@ -12,14 +12,14 @@ from typing import Any, ClassVar, NamedTuple
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._core.specs import Spec
 from funcgrad._core.trace import Trace, Value
-from funcgrad._transforms.active_examples import with_deputies
+from funcgrad._transforms.active_examples import with_stand_ins
 from funcgrad._transforms.composite import (
     ClosureError,
+    Composite,
     Interpreter,
     Recording,
-    Whole,
+    bind_composite,
     check_closure,
-    meet,
     where_present,
 )
 from funcgrad._transforms.factors import fit_tangent
@@ -61,7 +61,7 @@ class Part:
     results: tuple[Value, ...]
 
 
-class Call(Whole):
+class Call(Composite):
     """A function of values to a list of values, with rules of its own.
 
     Attributes
@@ -100,13 +100,13 @@ class Call(Whole):
     def batch(
         self, size: int, args: Sequence[Value], flags: Sequence[bool], around: Trace | None = None
     ) -> tuple[Sequence[Value], Sequence[bool]]:
-        outs = meet(self.batched(size, flags, around), args)
+        outs = bind_composite(self.batched(size, flags, around), args)
         if around is not None:
             check_closure(around.level - 1, outs)
         return outs, [True] * len(outs)
 
     def record_in(self, recorder: Interpreter, args: Sequence[Value]) -> list[Value]:
-        args = with_deputies(args)
+        args = with_stand_ins(args)
         operands = [recorder.index_of(arg) for arg in args]
         inner = [recorder.inner(arg) for arg in args]
         recording = self.record(inner, [operand >= 0 for operand in operands])
@@ -135,7 +135,7 @@ class Call(Whole):
         return results
 
     def batch_in(self, batcher: Interpreter, args: Sequence[Value]) -> list[Value]:
-        return super().batch_in(batcher, with_deputies(args))
+        return super().batch_in(batcher, with_stand_ins(args))
 
     def stage_rules(
         self, stage: Callable[..., Part], args: Sequence[Value], outs: Sequence[Value]

@@ -23,9 +23,9 @@ from contextlib import suppress
 
 from funcgrad._core.trace import RAW, Trace, Value, begin_level, running_traces
 from funcgrad._transforms.call import Call
-from funcgrad._transforms.composite import ClosureError, meet
+from funcgrad._transforms.composite import ClosureError, bind_composite
 from funcgrad._transforms.forward import Dual
-from funcgrad._transforms.frozen_calls import explicit, staged_part
+from funcgrad._transforms.frozen_calls import frozen_call, staged_part
 from funcgrad._transforms.record import Recorder
 from funcgrad._transforms.stager import NumbersNeeded, Stager
 from funcgrad._transforms.tape import Readable
@@ -44,7 +44,7 @@ def bind_closure(
         with suppress(Exception):  # as where it hands its arrays to another library
             explicit_call, closed = _explicit_call(call, args)
         if closed:
-            return meet(explicit_call, [*args, *closed])
+            return bind_composite(explicit_call, [*args, *closed])
     try:
         return bind(call, args)
     except ClosureError as error:
@@ -54,7 +54,7 @@ def bind_closure(
             raise error from None
         if not closed:
             raise error.__cause__ or error from None
-        return meet(explicit_call, [*args, *closed])
+        return bind_composite(explicit_call, [*args, *closed])
 
 
 def _may_be_read_by_rules(args: Sequence[Value]) -> bool:
@@ -97,5 +97,5 @@ def _inside(value: Value) -> Value:
 def _staged(call: Call, args: Sequence[Value], has_numbers: bool) -> tuple[Call, tuple[Value, ...]]:
     with begin_level() as level:
         host = Stager(level, has_numbers)
-        frozen, closed = explicit(host, call, args, staged_part(host, call.run, call.name, args))
+        frozen, closed = frozen_call(host, call, args, staged_part(host, call.run, call.name, args))
     return frozen.bound(), closed

@@ -5,7 +5,7 @@ keeps the program, which takes hardly any memory, and its inputs: the arguments,
 values that the function closes over. The pullback evaluates the program once more. So the second
 run does what the first did, even if names, objects and arrays that the function read have changed.
 
-A checkpoint is not a ``Whole``. It depends on the traces that run, not on those that follow its
+A checkpoint is not a ``Composite``. It depends on the traces that run, not on those that follow its
 arguments: the innermost recorder gets the entry, even from inside other transformations.
 """
 
@@ -38,8 +38,8 @@ from funcgrad._transforms.accumulation import Variables, accumulate, finished
 from funcgrad._transforms.arguments import call_values, check_function, values_of
 from funcgrad._transforms.auxiliary import WithAux
 from funcgrad._transforms.call import Call
-from funcgrad._transforms.composite import innermost_trace, meet
-from funcgrad._transforms.entries import Entry, Sparse, pull_back, push_through
+from funcgrad._transforms.composite import bind_composite, innermost_trace
+from funcgrad._transforms.entries import Entry, VariableMap, pull_back, push_through
 from funcgrad._transforms.flat_functions import call_primitive
 from funcgrad._transforms.frozen_calls import has_linear_rules, has_rules
 from funcgrad._transforms.masked import Cotangent
@@ -60,8 +60,8 @@ def _meet(values: Sequence[Value], *, body: Program) -> list[Value]:
         # Traces inside of those that the values belong to have nothing to do with it: a loop that a
         # stager runs to know its numbers may have it in its body.
         trace: Trace | None = innermost_trace(values)
-        while deputy := delegate(trace, has_linear_rules(body)):  # as within a staged branch
-            trace = deputy
+        while interpreter := delegate(trace, has_linear_rules(body)):  # as within a staged branch
+            trace = interpreter
         running = [other for other in running if trace is not None and other.level <= trace.level]
     if not running:
         return body.evaluate(values)
@@ -84,12 +84,12 @@ CHECKPOINT: Final = call_primitive(
     lambda *specs, body: body.results(*specs),
     Control(lambda *, body: [(body, 1)], inlines=True),
     label=lambda *, body: "checkpoint",
-    meet=_meet,
+    bind_composite=_meet,
 )
 """A checkpointed function, whose program is ``body``; reverse mode runs it again."""
 
 
-class _Rehearsal(Stager):
+class _CheckpointStager(Stager):
     """Stages the first run of a function, on values that a recorder does not follow.
 
     The program will run again on the same values, so it may depend on any value that the
@@ -100,7 +100,9 @@ class _Rehearsal(Stager):
     has_numbers = True
     keeps_compiled = True
 
-    def __init__(self, level: int, recorder: Recorder, outer: _Rehearsal | None = None) -> None:
+    def __init__(
+        self, level: int, recorder: Recorder, outer: _CheckpointStager | None = None
+    ) -> None:
         super().__init__(level, around=outer, title="checkpoint")
         self._is_nested = True
         self.recorder = recorder
@@ -109,7 +111,7 @@ class _Rehearsal(Stager):
         self._calls = False
         self.follows: list[bool] = []
 
-    def rehearse(
+    def stage_first_run(
         self, run: Callable[[Sequence[Value]], list[Value]], args: Sequence[Value]
     ) -> tuple[Program, list[Value], list[Value]]:
         """Stage a function as ``body`` does, for arguments that the recorder may follow."""
@@ -139,10 +141,10 @@ class _Rehearsal(Stager):
             return None
         self.check()
         with begin_level() as level:
-            rehearsal = _Rehearsal(level, self.recorder, self)
-            too = rehearsal if delegate(self.recorder) is self else None
-            with delegated(self.recorder, too), delegated(self, rehearsal):
-                program, closed, outs = rehearsal.rehearse(run, args)
+            stager_inside = _CheckpointStager(level, self.recorder, self)
+            too = stager_inside if delegate(self.recorder) is self else None
+            with delegated(self.recorder, too), delegated(self, stager_inside):
+                program, closed, outs = stager_inside.stage_first_run(run, args)
         params = (("body", replace(program, guards=())),)
         return self._define(primitive, [*args, *closed], params, outs)
 
@@ -154,7 +156,7 @@ class _Rehearsal(Stager):
             return results
         outside, self._calls = self._calls, True
         try:
-            return meet(call, values)
+            return bind_composite(call, values)
         finally:
             self._calls = outside
 
@@ -250,13 +252,13 @@ class CheckpointEntry(Entry):
 
     def push(self, tangents: Variables) -> list[Value]:
         entries, outs = self.again()
-        inner_tangents = Sparse(tangents)
+        inner_tangents = VariableMap(tangents)
         push_through(entries, inner_tangents)
         return [inner_tangents[index] for index in outs]
 
     def pull_from(self, cotangents: Variables, ct: Cotangent) -> None:
         entries, outs = self.again()
-        inner_cotangents = Sparse()
+        inner_cotangents = VariableMap()
         pull_back(reversed(entries), inner_cotangents, outs, ct)
         for index, g in inner_cotangents.items():
             if g is not None:
@@ -359,11 +361,11 @@ def _run(function: Callable[[Sequence[Value]], list[Value]], args: Sequence[Valu
     is_next = len(traces) == 1
     recorder.is_plain &= not is_next
     with begin_level() as level:
-        rehearsal = _Rehearsal(level, recorder)
-        with delegated(recorder, rehearsal if is_next else None):
-            program, closed, outs = rehearsal.rehearse(function, args)
+        stager_inside = _CheckpointStager(level, recorder)
+        with delegated(recorder, stager_inside if is_next else None):
+            program, closed, outs = stager_inside.stage_first_run(function, args)
     program = replace(program, guards=())  # it runs on these values only
-    return _remembered(traces, program, [*args, *closed], outs, rehearsal.follows)
+    return _remembered(traces, program, [*args, *closed], outs, stager_inside.follows)
 
 
 @answering

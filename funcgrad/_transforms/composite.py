@@ -1,11 +1,11 @@
 """Operations that transformations meet as a whole: loops, jitted programs, calls with rules.
 
-Such an operation is a ``Whole``: a value that knows how it is evaluated, recorded, pushed and
+Such an operation is a ``Composite``: a value that knows how it is evaluated, recorded, pushed and
 batched. A program or a user's function becomes one, as a NumPy function becomes a primitive. The
 innermost trace among its arguments interprets it, as any operation; the trace asks the
-operation in turn, and reverse mode keeps one ``WholeEntry``.
+operation in turn, and reverse mode keeps one ``CompositeEntry``.
 
->>> class Square(Whole):
+>>> class Square(Composite):
 ...     def run(self, args):
 ...         return [args[0] * args[0]]
 ...
@@ -13,7 +13,7 @@ operation in turn, and reverse mode keeps one ``WholeEntry``.
 ...         (x,) = args
 ...         return Recording([x * x], lambda cts: [2 * x * cts[0]], lambda ts: [2 * x * ts[0]])
 >>> import funcgrad as fg
->>> fg.grad(lambda x: fg.tensor(meet(Square(), [x])[0]))(3.0)
+>>> fg.grad(lambda x: fg.tensor(bind_composite(Square(), [x])[0]))(3.0)
 Tensor(6.0)
 """
 
@@ -67,7 +67,7 @@ class Recording(NamedTuple):
     connected: Sequence[int] | None = None
 
 
-class Whole:
+class Composite:
     """An operation that transformations meet as a whole.
 
     Attributes
@@ -141,14 +141,14 @@ class Whole:
         return self.run(args)
 
 
-def meet(whole: Whole, args: Sequence[Value]) -> list[Value]:
+def bind_composite(whole: Composite, args: Sequence[Value]) -> list[Value]:
     """Run an operation under the transformation of the innermost tracer among its arguments."""
     trace = innermost_trace(args)
     return whole.evaluate(args) if trace is None else trace.process_call(whole, args)
 
 
 @dataclass(slots=True, eq=False)
-class WholeEntry(Entry):
+class CompositeEntry(Entry):
     """An operation with linear maps of its own; its variable stands for the list of its results."""
 
     operands: Sequence[int]

@@ -21,7 +21,7 @@ from funcgrad._hints.lookup import answering
 from funcgrad._transforms.arguments import check_function, is_whole, values_of
 from funcgrad._transforms.call import Call
 from funcgrad._transforms.call_closures import bind_closure
-from funcgrad._transforms.composite import meet
+from funcgrad._transforms.composite import bind_composite
 from funcgrad._transforms.custom_call import CallSignature, JvpCall, ThroughCall, VjpCall
 from funcgrad._transforms.flat_functions import FlatFunction
 from funcgrad._transforms.transformed import importable_name
@@ -80,7 +80,7 @@ class _Custom(Generic[P, R]):
             return signature.out(run(*_merged(static, signature.args(inner))))
 
         call = self._call(function, signature, static)
-        outs = bind_closure(call, values, meet)
+        outs = bind_closure(call, values, bind_composite)
         assert signature.result is not None
         return pytrees.unflatten(signature.result, [wrap(out) for out in outs])
 

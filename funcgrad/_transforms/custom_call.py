@@ -21,7 +21,7 @@ from funcgrad._primitives.reduction import reduce_sum
 from funcgrad._transforms.arguments import values_of
 from funcgrad._transforms.auxiliary import WithAux
 from funcgrad._transforms.call import Call, Part, Sizes
-from funcgrad._transforms.composite import Interpreter, Recording, meet
+from funcgrad._transforms.composite import Interpreter, Recording, bind_composite
 from funcgrad._transforms.factors import zeros_like
 from funcgrad._transforms.flat_functions import (
     FlatFunction,
@@ -112,7 +112,7 @@ class _CustomCall(Call):
 
         The first ``count`` values are its arguments, in which transformations around use the rule.
         """
-        outs = meet(self, args)
+        outs = bind_composite(self, args)
         specs = [spec_of(out) for out in outs]
         function, closed = self._of_closed(args[:count]), args[count:]
 
@@ -131,7 +131,7 @@ class _CustomCall(Call):
         if not self.closed or any(tangent is not None for tangent in tangents[:count]):
             return self._push_by_rule(args, tangents)
         function = self._of_closed(args[:count])
-        return meet(self, args), push_values(function, args[count:], tangents[count:])
+        return bind_composite(self, args), push_values(function, args[count:], tangents[count:])
 
     def _push_by_rule(
         self, args: Sequence[Value], tangents: list[Value]

@@ -86,7 +86,7 @@ class Entry:
         raise NotImplementedError
 
 
-class Sparse(dict[int, Any]):
+class VariableMap(dict[int, Any]):
     """The tangents or cotangents of a few variables; None for all others."""
 
     __slots__ = ()
@@ -95,7 +95,7 @@ class Sparse(dict[int, Any]):
         return None
 
 
-def push_through(entries: Iterable[Entry], tangents: Sparse) -> None:
+def push_through(entries: Iterable[Entry], tangents: VariableMap) -> None:
     """Add the tangents of all variables that entries define, from the first entry to the last."""
     for entry in entries:
         tangent = entry.push(tangents)

@@ -118,7 +118,7 @@ def pull_values(function: FlatFunction, args: Sequence[Value], cts: Sequence[Val
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class CallPrimitive(Primitive):
-    """An operation that transformations meet as a whole, by ``meet``.
+    """An operation that transformations meet as a whole, by ``bind_composite``.
 
     Attributes
     ----------
@@ -126,10 +126,10 @@ class CallPrimitive(Primitive):
         ``(values, **params)`` to the results, under whatever transformations follow the values.
     """
 
-    meet: Callable[..., Sequence[Value]] = field(kw_only=True)
+    bind_composite: Callable[..., Sequence[Value]] = field(kw_only=True)
 
     def __call__(self, *args: Value, **params: Hashable) -> Value:
-        return tuple(self.meet(args, **params))
+        return tuple(self.bind_composite(args, **params))
 
 
 def call_primitive(
@@ -139,12 +139,12 @@ def call_primitive(
     structure: Structure = OPAQUE,
     traits: Trait = Trait.NONE,
     label: Callable[..., str] | None = None,
-    meet: Callable[..., Sequence[Value]] | None = None,
+    bind_composite: Callable[..., Sequence[Value]] | None = None,
 ) -> CallPrimitive:
     """Declare the primitive of a kind of calls; ``run(values, **params)`` returns the results.
 
-    ``meet`` is by default ``run``; see ``CallPrimitive``. Where the primitive is bound as any
-    other, its derivative is the derivative of ``run`` by forward mode.
+    ``bind_composite`` is by default ``run``; see ``CallPrimitive``. If the primitive is bound like
+    any other, its derivative is the derivative of ``run`` by forward mode.
     """
 
     def evaluate(*args: Value, **params: Hashable) -> tuple[Value, ...]:
@@ -173,5 +173,5 @@ def call_primitive(
         structure=structure,
         traits=traits,
         label=label,
-        meet=meet or run,
+        bind_composite=bind_composite or run,
     )

@@ -30,10 +30,10 @@ from funcgrad._hints.lookup import answering
 from funcgrad._hooks.result_watch import watched
 from funcgrad._transforms.arguments import choose, like, pair, released, values_of
 from funcgrad._transforms.callables import ArrayT, Auxiliary, Result
-from funcgrad._transforms.composite import Whole, meet
+from funcgrad._transforms.composite import Composite, bind_composite
 from funcgrad._transforms.factors import zeros_like
 from funcgrad._transforms.quick_entries import push_product, push_quick
-from funcgrad._transforms.record import KINDS, Several
+from funcgrad._transforms.record import KINDS, MultiResult
 from funcgrad._transforms.tape import Readable
 from funcgrad.errors import DifferentiationError
 from funcgrad.tensor.conversion import reveal_primal
@@ -136,17 +136,17 @@ class Pusher(Readable):
         out = bind(primitive, primals, params)
         kind = KINDS[primitive.form]
         if type(out) is tuple and kind is not None:
-            pushed = Several(primitive, primals, out, params).late([t for _, t in parts])
+            pushed = MultiResult(primitive, primals, out, params).late([t for _, t in parts])
             return tuple(map(self.dual, out, pushed))
         if kind is None or not is_inexact(dtype_of(out)):
             return out
         entry = kind(primitive, range(len(args)), primals, out, params)
         return self.dual(out, entry.push([tangent for _, tangent in parts]))
 
-    def process_call(self, call: Whole, args: Sequence[Value]) -> list[Value]:
+    def process_call(self, call: Composite, args: Sequence[Value]) -> list[Value]:
         """Let an operation that is met as a whole push the tangents itself."""
         if not self._open and self._is_read():
-            return meet(call, [self.inner(arg) for arg in args])
+            return bind_composite(call, [self.inner(arg) for arg in args])
         return call.push_in(self, args)
 
 

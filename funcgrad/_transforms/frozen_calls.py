@@ -41,11 +41,11 @@ from funcgrad._programs.inline import inlined, with_changed_programs
 from funcgrad._programs.program import Program
 from funcgrad._transforms.auxiliary import WithAux
 from funcgrad._transforms.call import Call, Part, Sizes
-from funcgrad._transforms.composite import ClosureError, meet
+from funcgrad._transforms.composite import ClosureError, bind_composite
 from funcgrad._transforms.flat_functions import call_primitive
 from funcgrad.errors import TracerError
 
-Knots: TypeAlias = Mapping[Hashable, "Knot"]
+OpenCalls: TypeAlias = Mapping[Hashable, "OpenCall"]
 """The calls whose rules are being staged, the outermost first, under their ``key_of``."""
 
 
@@ -55,7 +55,7 @@ Frames: TypeAlias = "Sequence[Frame | None]"
 
 def _meet(values: Sequence[Value], *, call: Call, **settings: Any) -> list[Value]:
     try:
-        return meet(call.bound(), values)
+        return bind_composite(call.bound(), values)
     except ClosureError as error:  # all it closes over are arguments
         raise error.__cause__ or error from None
 
@@ -312,7 +312,7 @@ class _Recursion(Call):
         return frame.call, (*frame.closed, *_closed(frames[: self.level]))
 
 
-class Knot:
+class OpenCall:
     """A call whose rules are being staged.
 
     Attributes
@@ -354,7 +354,7 @@ def staged_part(
     run: Callable[[Sequence[Value]], Sequence[Value]],
     name: str,
     values: Sequence[Value],
-    knots: Knots | None = None,
+    open_calls: OpenCalls | None = None,
 ) -> Part:
     """Stage a function of values as a program; some of its results may be None.
 
@@ -367,7 +367,7 @@ def staged_part(
         return [result for result in results if result is not None], present
 
     with_present = WithAux(there)
-    program, closed, outs = stager.nested(with_present, name, values, knots)
+    program, closed, outs = stager.nested(with_present, name, values, open_calls)
     for equation in inlined(program).equations:
         if equation.operation is FOREIGN_CALL and dict(equation.params)["seen"]:
             raise TracerError(
@@ -377,7 +377,7 @@ def staged_part(
     return Part(remove_dead_code(program), tuple(closed), with_present.aux, tuple(outs))
 
 
-def explicit(
+def frozen_call(
     stager: Any, call: Any, values: Sequence[Value], body: Part
 ) -> tuple[FrozenCall, tuple[Value, ...]]:
     """Make a call a value; also return the values that it closes over, which become operands.
@@ -385,12 +385,12 @@ def explicit(
     ``values`` are arguments to stage its rules with, ``body`` is its function as staged. Raises the
     error of a rule that cannot be staged where the call closes over traced values.
     """
-    level = len(stager.knots)
-    knots = {**stager.knots, key_of(call, values): Knot(call, body, level)}
+    level = len(stager.open_calls)
+    open_calls = {**stager.open_calls, key_of(call, values): OpenCall(call, body, level)}
     looks: list[bool] = []
 
     def stage(run: Any, inputs: Sequence[Value], linear: int = 0) -> Part:
-        rule_part = staged_part(stager, run, call.name, inputs, knots)
+        rule_part = staged_part(stager, run, call.name, inputs, open_calls)
         looks.append(_looks(rule_part.program, range(len(inputs) - linear, len(inputs))))
         return rule_part
 

@@ -23,7 +23,7 @@ from funcgrad._core.structure.structures import Trait
 from funcgrad._core.trace import RAW, Value
 from funcgrad._hooks.result_watch import watched
 from funcgrad._transforms.arguments import choose, values_of
-from funcgrad._transforms.composite import Whole
+from funcgrad._transforms.composite import Composite
 from funcgrad._transforms.factors import Outline, fit_tangent, zeros_like
 from funcgrad._transforms.masked import fit_cotangent
 from funcgrad._transforms.record import Recorder
@@ -187,7 +187,7 @@ class LinearRecorder(Recorder):
             )
         return out
 
-    def process_call(self, call: Whole, args: Sequence[Value]) -> list[Value]:
+    def process_call(self, call: Composite, args: Sequence[Value]) -> list[Value]:
         """Let an operation that is met as a whole record itself as a linear map."""
         if self.has_ended:
             return super().process_call(call, args)

@@ -25,10 +25,10 @@ from funcgrad._core.trace import Value
 from funcgrad._programs.equation import Guard, exact_key
 from funcgrad._programs.extract import Numbers, defined, extract, needed, value_numbers
 from funcgrad._programs.program import Program
+from funcgrad._transforms.abstract_stager import applied
 from funcgrad._transforms.flat_functions import FlatFunction
 from funcgrad._transforms.layout import CotangentKind, Layout, flat, restored, stand_ins
 from funcgrad._transforms.masked import Cotangent
-from funcgrad._transforms.numberless import applied
 from funcgrad._transforms.with_derivative import WithDerivative, with_pullback, with_pushforward
 
 

@@ -18,7 +18,7 @@ from funcgrad._core.trace import Trace, Value
 from funcgrad._core.users_values import ArrayLike, operand
 from funcgrad._transforms.accumulation import Variables, accumulate
 from funcgrad._transforms.call import Call
-from funcgrad._transforms.composite import Recording, innermost_trace, meet
+from funcgrad._transforms.composite import Recording, bind_composite, innermost_trace
 from funcgrad._transforms.entries import Entry
 from funcgrad._transforms.masked import Cotangent, fit_cotangent
 from funcgrad._transforms.record import Recorder
@@ -161,7 +161,7 @@ class _ProbeCall(Call):
         """Mark a value, through whatever transformations run inside the recorder's."""
         if self.reaches(value):
             return self.probes.latest().mark(self._name, value)
-        return meet(self, [value])[0]
+        return bind_composite(self, [value])[0]
 
     def run(self, args: Sequence[Value]) -> list[Value]:
         return [self.apply(args[0])]

@@ -36,13 +36,13 @@ from funcgrad._core.trace import (
 )
 from funcgrad._transforms.absent_examples import pulled_by_example
 from funcgrad._transforms.accumulation import Variables
-from funcgrad._transforms.active_examples import refuses_numbers, with_deputies
+from funcgrad._transforms.active_examples import refuses_numbers, with_stand_ins
 from funcgrad._transforms.composite import (
+    Composite,
+    CompositeEntry,
     Recording,
     ResultEntry,
-    Whole,
-    WholeEntry,
-    meet,
+    bind_composite,
     where_present,
 )
 from funcgrad._transforms.entries import (
@@ -156,13 +156,13 @@ class Recorder(Readable):
         self._inputs.append(slot)
         return slot
 
-    def process_call(self, call: Whole, args: Sequence[Value]) -> list[Value]:
+    def process_call(self, call: Composite, args: Sequence[Value]) -> list[Value]:
         """Let an operation that is met as a whole record itself."""
-        deputy = None if self.is_plain else delegate(self, call.is_linear)
-        if deputy is not None:
-            return list(deputy.process_call(call, args))
+        interpreter = None if self.is_plain else delegate(self, call.is_linear)
+        if interpreter is not None:
+            return list(interpreter.process_call(call, args))
         if self.tape.current() is None:
-            return meet(call, [self.inner(arg) for arg in args])
+            return bind_composite(call, [self.inner(arg) for arg in args])
         if not self.is_plain and holds_linear(self):
             with within_linear():
                 return call.record_in(self, args)
@@ -172,9 +172,9 @@ class Recorder(Readable):
         """The fast path of ``process`` for elementwise operations of one argument."""
         if not primitive.quick:
             return self.process(primitive, (x,), {})
-        deputy = None if self.is_plain else delegate(self)
-        if deputy is not None:
-            return deputy.process1(primitive, x)
+        interpreter = None if self.is_plain else delegate(self)
+        if interpreter is not None:
+            return interpreter.process1(primitive, x)
         data = x._value
         if type(data) is _array:
             out = primitive.evaluate(data)
@@ -200,9 +200,9 @@ class Recorder(Readable):
 
     def process2(self, primitive: Primitive, x: Value, y: Value) -> Value:
         """The fast path of ``process`` for operations of two arguments without parameters."""
-        deputy = None if self.is_plain else delegate(self)
-        if deputy is not None:
-            return deputy.process2(primitive, x, y)
+        interpreter = None if self.is_plain else delegate(self)
+        if interpreter is not None:
+            return interpreter.process2(primitive, x, y)
         first = second = -1
         if type(x) is Recorded and x._trace is self:
             first = x._index
@@ -258,9 +258,9 @@ class Recorder(Readable):
         self, primitive: Primitive, args: tuple[Value, ...], params: Mapping[str, Any]
     ) -> Value:
         """Evaluate further out, and append an entry if a derivative can flow."""
-        deputy = None if self.is_plain else delegate(self)
-        if deputy is not None:
-            return deputy.process(primitive, args, params)
+        interpreter = None if self.is_plain else delegate(self)
+        if interpreter is not None:
+            return interpreter.process(primitive, args, params)
         operands: tuple[int, ...]
         if len(args) == 1:  # which then is followed here
             data = args[0]._value
@@ -276,7 +276,7 @@ class Recorder(Readable):
         if type(out) is tuple:
             if KINDS[primitive.form] is None:
                 return out
-            several = Several(primitive, with_deputies(primals), out, params)
+            several = MultiResult(primitive, with_stand_ins(primals), out, params)
             recording = Recording(out, where_present(several.pull), several.push)
             return tuple(self.append_whole(recording, operands))
         return self._recorded(primitive, operands, primals, out, params)
@@ -302,7 +302,7 @@ class Recorder(Readable):
             self.check()
             return out
         if refuses_numbers(primitive):
-            primals = with_deputies(primals)
+            primals = with_stand_ins(primals)
         keeps, entry = out, _new(kind)
         large = primals[0] if primitive.form == "reducing" else out
         if type(large) is _array and large.nbytes >= LARGE and primitive.factors:
@@ -328,7 +328,7 @@ class Recorder(Readable):
         outs, connected = recording.outs, recording.connected
         if connected is not None and not connected:
             return list(outs)
-        entry = WholeEntry(operands, recording.pull, recording.push, len(outs))
+        entry = CompositeEntry(operands, recording.pull, recording.push, len(outs))
         return self.append_call(entry, outs, connected)
 
     def append_call(
@@ -424,7 +424,7 @@ class LinearizedEntry(PushedEntry):
 
 
 @dataclass(frozen=True, slots=True)
-class Several:
+class MultiResult:
     """The linear maps of an operation with several results, given by its pushforward."""
 
     primitive: Any

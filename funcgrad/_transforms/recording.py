@@ -7,7 +7,7 @@ from typing import Any
 
 from funcgrad._core.trace import Value
 from funcgrad._transforms.accumulation import finished
-from funcgrad._transforms.entries import Entry, Sparse, pull_back, push_through
+from funcgrad._transforms.entries import Entry, VariableMap, pull_back, push_through
 
 
 class Record:
@@ -32,7 +32,7 @@ class Record:
 
     def push(self, outputs: Sequence[int], tangents: Sequence[Value]) -> list[Value]:
         """The tangents of outputs, from the inputs'; None is a zero."""
-        known = Sparse(zip(self.inputs, tangents, strict=True))
+        known = VariableMap(zip(self.inputs, tangents, strict=True))
         push_through(self.entries, known)
         return [known[index] for index in outputs]
 

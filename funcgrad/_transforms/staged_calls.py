@@ -13,7 +13,7 @@ from typing import Any
 from funcgrad._core.trace import Value, concrete
 from funcgrad._programs.inline import inlined
 from funcgrad._transforms.call import Call, Part
-from funcgrad._transforms.frozen_calls import FrozenCall, explicit, key_of, staged_part
+from funcgrad._transforms.frozen_calls import FrozenCall, frozen_call, key_of, staged_part
 from funcgrad.errors import TracerError
 
 
@@ -76,7 +76,7 @@ def staged_call(
     calls: StagedCalls = stager.calls
     staged = calls.again(call, values, is_known)
     if staged is None:
-        before, level = len(calls.ties), len(stager.knots)
+        before, level = len(calls.ties), len(stager.open_calls)
         staged = frozen, body, closed = _staged_call(stager, call, values)
         if not closed and all(tie >= level for tie in calls.ties[before:]):
             calls.keep(call, values, frozen, body)
@@ -90,5 +90,5 @@ def _staged_call(
     if any(guard.use == "number" for guard in inlined(body.program).guards):
         # Then its results are not constants, as in a program that holds for these values only.
         raise TracerError(f"{call.name}: the function uses values of its arguments in Python.")
-    frozen, closed = (call.frozen, ()) if call.frozen else explicit(stager, call, values, body)
+    frozen, closed = (call.frozen, ()) if call.frozen else frozen_call(stager, call, values, body)
     return frozen, body, closed

@@ -39,13 +39,13 @@ from funcgrad._programs.names import letters
 from funcgrad._programs.origins import staged_line
 from funcgrad._programs.program import Program
 from funcgrad._transforms.call import Call
-from funcgrad._transforms.composite import Whole, check_closure, meet
+from funcgrad._transforms.composite import Composite, bind_composite, check_closure
 from funcgrad._transforms.constant_pool import ConstantPool
 from funcgrad._transforms.frozen_calls import (
     CUSTOM_CALL,
     FOREIGN_CALL,
-    Knot,
-    Knots,
+    OpenCall,
+    OpenCalls,
     foreign_params,
     key_of,
 )
@@ -103,7 +103,7 @@ class Stager(Trace):
         "_unknown",
         "_variables",
         "calls",
-        "knots",
+        "open_calls",
         "title",
     )
 
@@ -120,7 +120,7 @@ class Stager(Trace):
         self._has_numbers = numbers
         self._around = around
         self._is_nested = around is not None
-        self.knots: Knots = {}
+        self.open_calls: OpenCalls = {}
         self.calls: StagedCalls | None = None if around is None else around.calls
         self._inputs: list[Any] = []
         self._pool = ConstantPool()
@@ -201,9 +201,9 @@ class Stager(Trace):
         self, primitive: Primitive, args: tuple[Value, ...], params: Mapping[str, Any]
     ) -> Value:
         """Evaluate, and append an equation."""
-        deputy = delegate(self)
-        if deputy is not None:
-            return deputy.process(primitive, args, params)
+        interpreter = delegate(self)
+        if interpreter is not None:
+            return interpreter.process(primitive, args, params)
         self.check(*args)
         if EFFECT in primitive.traits and primitive.is_foreign and type(args[0]) in RAW:
             return self._run_later(primitive, args, _hashable(params))
@@ -233,11 +233,11 @@ class Stager(Trace):
         self._effects.append((primitive, (True, done), params))
         return args[0]
 
-    def process_call(self, call: Whole, args: Sequence[Value]) -> list[Value]:
+    def process_call(self, call: Composite, args: Sequence[Value]) -> list[Value]:
         """Evaluate, and append a call as one equation, which keeps its rules."""
-        deputy = delegate(self, call.is_linear)
-        if deputy is not None:
-            return deputy.process_call(call, args)
+        interpreter = delegate(self, call.is_linear)
+        if interpreter is not None:
+            return interpreter.process_call(call, args)
         if holds_linear(self):
             with within_linear():
                 return self.process_call(call, args)
@@ -248,23 +248,23 @@ class Stager(Trace):
         if call.is_staged:
             # Stand-ins are nothing to run it with: they make singular matrices, for one.
             is_known = self._has_numbers and not self._lacks(args)
-            knot = self.knots.get(key_of(call, values)) if self.knots else None
-            if knot is not None:
-                return self._tied(knot, call, args, is_known)
+            open_call = self.open_calls.get(key_of(call, values)) if self.open_calls else None
+            if open_call is not None:
+                return self._recursive(open_call, call, args, is_known)
             staged = None
             with suppress(Exception):  # as where it hands its arrays to another library
                 staged = staged_call(self, call, values, is_known)
             if staged is not None:
                 frozen, body, closed = staged
                 if closed:  # which may belong to a transformation inside of this one
-                    return meet(frozen.bound(), [*args, *closed])
+                    return bind_composite(frozen.bound(), [*args, *closed])
                 call_params = ("body", body.program), ("call", frozen)
                 outs = self._called(call, values, body.results)
                 return self._define(CUSTOM_CALL, args, call_params, outs)
         specs = None if self._has_numbers else call.result_specs
         if specs is None:
             self.need_numbers(*args)
-            outs = meet(call, values)
+            outs = bind_composite(call, values)
         else:
             outs = [stand_in(spec) for spec in specs]
         check_closure(self.level - 1, outs)
@@ -279,14 +279,18 @@ class Stager(Trace):
         """The results of a call, given those that its function had while it was staged."""
         return results
 
-    def _tied(self, knot: Knot, call: Call, args: Sequence[Value], is_known: bool) -> list[Value]:
+    def _recursive(
+        self, open_call: OpenCall, call: Call, args: Sequence[Value], is_known: bool
+    ) -> list[Value]:
         """The results of a call within its own rule."""
-        call.adopt(knot.call)
+        call.adopt(open_call.call)
         if self.calls is not None:
-            self.calls.ties.append(knot.level)
-        results = knot.run([self.inner(arg) for arg in args]) if is_known else knot.results
+            self.calls.ties.append(open_call.level)
+        results = (
+            open_call.run([self.inner(arg) for arg in args]) if is_known else open_call.results
+        )
         outs = [self.inner(out) for out in results]
-        return self._define(FOREIGN_CALL, args, foreign_params(knot.inside, outs), outs)
+        return self._define(FOREIGN_CALL, args, foreign_params(open_call.inside, outs), outs)
 
     def process_segment(
         self,
@@ -308,13 +312,13 @@ class Stager(Trace):
         run: Callable[[Sequence[Value]], list[Value]],
         name: str,
         values: Sequence[Value],
-        knots: Knots | None = None,
+        open_calls: OpenCalls | None = None,
     ) -> tuple[Program, list[Value], list[Value]]:
         """Stage a function as ``body`` does, by a stager within this one."""
         is_next = running_traces()[0] is self
         with begin_level() as level:
             stager = Stager(level, self._has_numbers and not self._unknown, self)
-            stager.knots = self.knots if knots is None else knots
+            stager.open_calls = self.open_calls if open_calls is None else open_calls
             with delegated(self, stager if is_next else None):
                 return stager.body(run, name, values)
 

@@ -20,13 +20,13 @@ from funcgrad._passes.pipeline import simplified
 from funcgrad._programs.equation import spec_inside
 from funcgrad._programs.extract import extract
 from funcgrad._programs.program import Program
+from funcgrad._transforms.abstract_stager import flat_program, running_stager
 from funcgrad._transforms.auxiliary import WithAux
 from funcgrad._transforms.batch import Batched
 from funcgrad._transforms.flat_functions import run_pulled, run_pushed
 from funcgrad._transforms.frozen_calls import has_rules
 from funcgrad._transforms.layout import CotangentKind, Layout, flat, layout_of, restored
 from funcgrad._transforms.masked import Cotangent, Masked
-from funcgrad._transforms.numberless import flat_program, running_stager
 from funcgrad._transforms.stage import program as stage
 
 Mapped: TypeAlias = tuple[list[Value], list[Cotangent], Sequence[int]]

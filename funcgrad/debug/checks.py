@@ -23,8 +23,8 @@ from funcgrad._core.structure.structures import EFFECT, Opaque
 from funcgrad._core.trace import RAW, Raw, Value, bind
 from funcgrad._core.users_values import ArrayLike, operand
 from funcgrad._primitives.broadcasting import broadcast_to
+from funcgrad._transforms.abstract_stager import running_stager
 from funcgrad._transforms.factors import zeros_like
-from funcgrad._transforms.numberless import running_stager
 from funcgrad.debug.contexts import context
 from funcgrad.errors import ArgumentError, ConditionError, DtypeError
 

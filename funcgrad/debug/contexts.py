@@ -23,7 +23,7 @@ from funcgrad._transforms.batch import Batcher
 from funcgrad._transforms.checkpoint import CheckpointEntry
 from funcgrad._transforms.entries import Entry, OperationEntry
 from funcgrad._transforms.quick_entries import QuickEntry, push_product, push_quick
-from funcgrad._transforms.record import Several
+from funcgrad._transforms.record import MultiResult
 
 
 class Location(NamedTuple):
@@ -68,9 +68,9 @@ _DERIVATIVES: Final[Mapping[CodeType, tuple[str, _Read]]] = MappingProxyType(
     {
         QuickEntry.pull.__code__: ("pull", _of_entry),
         Entry.pull.__code__: ("pull", _of_entry),
-        Several.pull.__code__: ("pull", _of_entry),
+        MultiResult.pull.__code__: ("pull", _of_entry),
         OperationEntry.push.__code__: ("tangent", _of_entry),
-        Several.push.__code__: ("tangent", _of_entry),
+        MultiResult.push.__code__: ("tangent", _of_entry),
         push_quick.__code__: ("tangent", _of_names),
         push_product.__code__: ("tangent", _of_names),
     }

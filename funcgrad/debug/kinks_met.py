@@ -27,7 +27,7 @@ from funcgrad._core.specs import dtype_of, is_inexact
 from funcgrad._core.trace import NUMBERS, RAW, Value, concrete
 from funcgrad._core.users_values import operand
 from funcgrad._programs.origins import operations_line
-from funcgrad._transforms.composite import Whole
+from funcgrad._transforms.composite import Composite
 from funcgrad._transforms.record import Recorder
 from funcgrad._transforms.recording import Record
 from funcgrad.tensor.tensor import Tensor
@@ -159,7 +159,7 @@ class KinkTrace(Recorder):
         self._note(primitive, args, params)
         return super().process(primitive, args, params)
 
-    def process_call(self, call: Whole, args: Sequence[Value]) -> list[Value]:
+    def process_call(self, call: Composite, args: Sequence[Value]) -> list[Value]:
         """Run a loop, a choice or a call with rules operation by operation."""
         return call.run(args)
 

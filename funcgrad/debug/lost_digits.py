@@ -27,10 +27,10 @@ from funcgrad._core.users_values import ArrayLike
 from funcgrad._hooks.key_uses import repetition
 from funcgrad._hooks.result_watch import watched_by
 from funcgrad._transforms.arguments import check_function
-from funcgrad._transforms.composite import Whole
+from funcgrad._transforms.composite import Composite
 from funcgrad._transforms.tracer import Tracer
 from funcgrad.debug.contexts import Location, context
-from funcgrad.debug.replays import Opening, follow_leaves, innermost_value
+from funcgrad.debug.replays import JitOpener, follow_leaves, innermost_value
 from funcgrad.tensor.tensor import Tensor
 
 P = ParamSpec("P")
@@ -151,7 +151,7 @@ def digits(f: Callable[P, object]) -> Callable[P, LostDigits]:
         with begin_level() as level, repetition():
             trace = _Twofold(level)
             dynamic, named = follow_leaves(f, args, kwargs, trace.argument)
-            with watched_by(Opening(trace.argument)):
+            with watched_by(JitOpener(trace.argument)):
                 function: Callable[..., object] = f
                 result = function(*dynamic, **named)
             leaves = [
@@ -246,7 +246,7 @@ class _Twofold(Trace):
         fits = [np.shape(x) == np.shape(y) for x, y in zip(several, outs, strict=True)]
         return several if all(fits) else [_widened(out) for out in outs]
 
-    def process_call(self, call: Whole, args: Sequence[Value]) -> list[Value]:
+    def process_call(self, call: Composite, args: Sequence[Value]) -> list[Value]:
         """Run loops and calls operation by operation."""
         return call.run(args)
 

@@ -23,7 +23,7 @@ from funcgrad._core.primitive import Primitive, Sample
 from funcgrad._core.structure.structures import EFFECT, FOREIGN, Opaque
 from funcgrad._core.trace import Raw, bind
 from funcgrad._core.users_values import ArrayLike, operand
-from funcgrad._transforms.numberless import running_stager
+from funcgrad._transforms.abstract_stager import running_stager
 from funcgrad.debug.checks import CHECK, result_of_check
 from funcgrad.debug.contexts import context
 from funcgrad.errors import ArgumentError

@@ -32,7 +32,7 @@ from funcgrad._core.users_values import ArrayLike
 from funcgrad._hooks.key_uses import repetition
 from funcgrad._hooks.result_watch import ResultWatch, watched_by
 from funcgrad._transforms.arguments import leaf_names
-from funcgrad._transforms.composite import Whole
+from funcgrad._transforms.composite import Composite
 from funcgrad._transforms.tracer import Tracer
 from funcgrad.debug.contexts import Location, context
 from funcgrad.tensor.tensor import Tensor, apply1
@@ -153,7 +153,7 @@ class Replay(Trace):
         ]
         return tuple(followed) if type(out) is tuple else followed[0]
 
-    def process_call(self, call: Whole, args: Sequence[Value]) -> list[Value]:
+    def process_call(self, call: Composite, args: Sequence[Value]) -> list[Value]:
         """Run a loop, a jitted program or a call with rules operation by operation."""
         return call.run(args)
 
@@ -275,7 +275,7 @@ def _seeing_constants(trace: Replay) -> Iterator[None]:
         sys.setprofile(None)
 
 
-class Opening(ResultWatch):
+class JitOpener(ResultWatch):
     """Runs jitted functions operation by operation, and follows their arguments.
 
     Attributes
@@ -339,7 +339,7 @@ def replay(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[st
     with begin_level() as level, repetition():
         trace = Replay(level)
         dynamic, named = follow_leaves(function, args, kwargs, trace.argument)
-        opening = Opening(trace.argument)
+        opening = JitOpener(trace.argument)
         with watched_by(opening), _seeing_constants(trace):
             result = _called(function, dynamic, named)
         trace.finish(result)

@@ -22,8 +22,8 @@ from typing import NamedTuple
 from funcgrad._control.carry import placed
 from funcgrad._core.specs import Spec
 from funcgrad._core.trace import Value, begin_level, running_traces
+from funcgrad._transforms.abstract_stager import running_stager, staged_body
 from funcgrad._transforms.flat_functions import FlatFunction
-from funcgrad._transforms.numberless import running_stager, staged_body
 from funcgrad._transforms.stager import Stager
 from funcgrad.errors import TracerError
 

@@ -24,7 +24,7 @@ from funcgrad._core.specs import dtype_of, is_inexact
 from funcgrad._core.trace import Value, concrete
 from funcgrad._hooks.result_watch import watched
 from funcgrad._transforms.arguments import check_function
-from funcgrad._transforms.composite import meet
+from funcgrad._transforms.composite import bind_composite
 from funcgrad._transforms.factors import fit_tangent, zeros_like
 from funcgrad._transforms.flat_functions import push_values
 from funcgrad._transforms.linear import linear_transpose
@@ -260,7 +260,7 @@ class LinearSystem:
 
     def _rule(self, values: Sequence[Value]) -> list[Value]:
         half = len(values) // 2
-        outs = meet(self.call(), values[:half])
+        outs = bind_composite(self.call(), values[:half])
         (_, params), (db, dparams) = self._split(values[:half]), self._split(values[half:])
         x, aux = self._split(outs)
         moved = pushed(lambda parameters: self._map(parameters)(x), params, dparams)
@@ -275,14 +275,14 @@ class LinearSystem:
             return [*map(zeros_like, x)]
         call, right = self._in_role(self.role or 1), filled(rhs, x)
         if self.failed == "nan":
-            return lost_with(x, meet(call, [*lost_with(x, right), *params]))
-        return list(meet(call, [*right, *params]))
+            return lost_with(x, bind_composite(call, [*lost_with(x, right), *params]))
+        return list(bind_composite(call, [*right, *params]))
 
     def _transposed(self, values: Sequence[Value]) -> list[Value]:
         """Solve the adjoint system; the arguments are parameters, then cotangents."""
         param_count = len(values) - len(self.unknown.specs)
         role = 1 if self.symmetric or self.role == 2 else 2
-        return meet(self._in_role(role), [*values[param_count:], *values[:param_count]])
+        return bind_composite(self._in_role(role), [*values[param_count:], *values[:param_count]])
 
 
 def pushed(function: FlatMap, args: Sequence[Value], tangents: Sequence[Value]) -> list[Value]:

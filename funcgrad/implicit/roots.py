@@ -26,7 +26,7 @@ from funcgrad._hooks.result_watch import watched
 from funcgrad._primitives.structural import unfollowed
 from funcgrad._programs.equation import spec_inside
 from funcgrad._transforms.arguments import check_function, values_of
-from funcgrad._transforms.composite import meet
+from funcgrad._transforms.composite import bind_composite
 from funcgrad._transforms.factors import zeros_like
 from funcgrad.implicit.closures import opened
 from funcgrad.implicit.dense import dense_solve, failing_as
@@ -362,7 +362,7 @@ class Root:
     def _rule(self, values: Sequence[Value]) -> list[Value]:
         half, count = len(values) // 2, len(self.unknown.specs)
         args, params = values[:half], values[: half - count]
-        outs = meet(self.call(), args)
+        outs = bind_composite(self.call(), args)
         x, beside = outs[:count], outs[count:]
         moved = pushed(
             lambda parameters: self._residual(x, parameters), params, values[half:-count]

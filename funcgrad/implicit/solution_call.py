@@ -27,9 +27,9 @@ from funcgrad._transforms.call_closures import bind_closure
 from funcgrad._transforms.composite import (
     Interpreter,
     Recording,
+    bind_composite,
     check_closure,
     innermost_trace,
-    meet,
 )
 from funcgrad._transforms.custom_call import CallSignature, JvpCall
 from funcgrad._transforms.factors import zeros_like
@@ -107,7 +107,7 @@ class SolutionCall(JvpCall):
     ) -> tuple[Sequence[Value], Sequence[Value]]:
         # Values that solvers close over have no derivative.
         if all(tangent is None for tangent in tangents[: len(args) - self.closed]):
-            outs: Sequence[Value] = meet(self, args)
+            outs: Sequence[Value] = bind_composite(self, args)
             return outs, [None] * len(outs)
         outs, pushed = super().push(args, tangents)
         return outs, self._without_aux(pushed)
@@ -136,12 +136,12 @@ class SolutionCall(JvpCall):
         def push(tangents: list[Value]) -> list[Value]:
             pairs = zip(tangents, zeros, strict=False)
             filled_tangents = [zero if tangent is None else tangent for tangent, zero in pairs]
-            return self._without_aux(meet(self, [*filled_tangents, *params]))
+            return self._without_aux(bind_composite(self, [*filled_tangents, *params]))
 
         # The solution for a right-hand side of zero is zero.
         outs = [np.zeros(spec.shape, spec.dtype)[()] for spec in self.signature.specs]
         if self.signature.has_aux:
-            outs = meet(self, [*zeros, *params])
+            outs = bind_composite(self, [*zeros, *params])
         operands = [recorder.index_of(arg) for arg in args]
         recording = by_rules(recorder, Recording(outs, pull, push))
         return recorder.append_whole(recording, operands)
@@ -239,8 +239,8 @@ def solution_of(call: SolutionCall, args: Sequence[Value]) -> list[Value]:
 
 def _solution_of(call: Call, args: Sequence[Value]) -> list[Value]:
     trace: Trace | None = innermost_trace(args)
-    while deputy := delegate(trace, call.is_linear):  # as in a branch that is staged
-        trace = deputy
-    outs = meet(call, args)
+    while interpreter := delegate(trace, call.is_linear):  # as in a branch that is staged
+        trace = interpreter
+    outs = bind_composite(call, args)
     check_closure(-1 if trace is None else trace.level, outs)
     return outs

@@ -25,7 +25,7 @@ from funcgrad._core.pytrees import leaves
 from funcgrad._core.specs import Shape, ShapeLike, Spec
 from funcgrad._core.users_values import ArrayLike, checked_dtype, operand
 from funcgrad._programs.program import Program
-from funcgrad._transforms.numberless import flat_program
+from funcgrad._transforms.abstract_stager import flat_program
 from funcgrad.errors import ArgumentError, FunctionError, ShapeError
 from funcgrad.nn.layer_parts import called, first_state
 from funcgrad.nn.layers import Linear, Sequential

@@ -34,7 +34,7 @@ from funcgrad._primitives.random_bits import (
     random_bits,
 )
 from funcgrad._primitives.structural import cast, reshape
-from funcgrad._transforms.active_examples import batches_of, participants
+from funcgrad._transforms.active_examples import active_mask, batches_of
 from funcgrad._transforms.stager import Stager
 from funcgrad.errors import DtypeError, LeafError, ShapeError
 from funcgrad.numpy.options import shape_argument
@@ -153,7 +153,7 @@ def numbers_of(value: Value) -> np.ndarray[Any, Any] | None:
     """
     if any(isinstance(trace, Stager) and not trace.has_numbers for trace in running_traces()):
         return None
-    width, mask = shape_of(value)[0], participants(True)
+    width, mask = shape_of(value)[0], active_mask(True)
     if mask is not True:
         if not set(batches_of(mask)) <= set(batches_of(value)):
             return None

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad._programs.program import Program
-from funcgrad._transforms.numberless import applied, flat_program
+from funcgrad._transforms.abstract_stager import applied, flat_program
 from funcgrad.errors import TracerError
 from tests.control.nests import LIBRARY, Nest, function_of, nests
 from tests.subjects import SUBJECTS

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad._transforms.composite import WholeEntry
+from funcgrad._transforms.composite import CompositeEntry
 from funcgrad._transforms.entries import Entry, keep
 from funcgrad._transforms.masked import SPARING as LARGE
 from tests.together import together
@@ -128,7 +128,7 @@ KINDS = {kind.__name__: kind for kind in subclasses(Entry)}
 
 
 def test_there_are_kinds_of_entries_for_calls_too() -> None:
-    assert WholeEntry in KINDS.values()
+    assert CompositeEntry in KINDS.values()
     assert len(KINDS) > 10
 
 

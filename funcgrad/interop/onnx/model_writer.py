@@ -44,7 +44,7 @@ from funcgrad._programs.algebra import body_of
 from funcgrad._programs.equation import Equation
 from funcgrad._programs.inline import inlined
 from funcgrad._programs.program import Program
-from funcgrad._transforms.numberless import flat_program
+from funcgrad._transforms.abstract_stager import flat_program
 from funcgrad.errors import ArgumentError, DtypeError, ProgramError
 from funcgrad.interop.onnx.element_algebra import Element, ElementAlgebra, random_words
 from funcgrad.interop.onnx.fold_writer import multiplied, reduced, scanned

@@ -26,13 +26,13 @@ from funcgrad._programs.equation import Equation, spec_inside
 from funcgrad._programs.program import Program
 from funcgrad._transforms.batch import Batcher
 from funcgrad._transforms.call import Call
-from funcgrad._transforms.composite import Whole
+from funcgrad._transforms.composite import Composite
 from funcgrad._transforms.record import Recorder
 from funcgrad._transforms.stager import Staged, Stager
 from funcgrad.errors import TracerError
 
 
-class Numberless(Stager):
+class AbstractStager(Stager):
     """A stager of a function on abstract values; ``place`` names it in errors."""
 
     __slots__ = ("place",)
@@ -51,7 +51,7 @@ class Numberless(Stager):
             " values that do not depend on its arguments may be used in Python."
         )
 
-    def process_call(self, call: Whole, args: Sequence[Value]) -> list[Value]:
+    def process_call(self, call: Composite, args: Sequence[Value]) -> list[Value]:
         if isinstance(call, Call) and not call.is_staged:
             raise TracerError(
                 f"{self.place}: {call.name}: inside of a function that is staged once and runs many"
@@ -91,12 +91,12 @@ def applied(program: Program, values: Sequence[Value]) -> list[Value]:
     operation by operation takes ten times as long.
     """
     stager = next((value._trace for value in values if type(value) is Staged), None)
-    if isinstance(stager, Numberless) and _is_appended(stager, program, values):
+    if isinstance(stager, AbstractStager) and _is_appended(stager, program, values):
         return stager.append_program(program, values)
     return program.evaluate(values)
 
 
-def _is_appended(stager: Numberless, program: Program, values: Sequence[Value]) -> bool:
+def _is_appended(stager: AbstractStager, program: Program, values: Sequence[Value]) -> bool:
     """Whether staging a program's operations on these values would give the same equations."""
     if program.guards or current().rerun is not None or delegate(stager) is not None:
         return False
@@ -130,7 +130,7 @@ def flat_program(
 ) -> Program:
     """The program of a function from values to values, for inputs of these specs."""
     with begin_level() as level:
-        stager = Numberless(level, name)
+        stager = AbstractStager(level, name)
         program, _, _ = stager.body(
             lambda values: list(function(values)), name, [stand_in(spec) for spec in specs]
         )
@@ -162,8 +162,8 @@ def staged_body(
     kinds = Stager | Recorder if holds_all else Stager | Recorder | Batcher
     traces: list[Any] = [*takewhile(lambda trace: isinstance(trace, kinds), running_traces())]
     with ExitStack() as stack:
-        stager_inside = Numberless(stack.enter_context(begin_level()), place, stager)
-        stager_inside.knots = {} if stager is None else stager.knots
+        stager_inside = AbstractStager(stack.enter_context(begin_level()), place, stager)
+        stager_inside.open_calls = {} if stager is None else stager.open_calls
         for trace in traces:
             if isinstance(trace, Recorder):
                 trace.is_plain = False
