@@ -323,7 +323,7 @@ def test_tracers_among_constants_are_refused(path: Path) -> None:
         fg.program(lambda y: y * x)(2.0).to_module(path)
         return x
 
-    with pytest.raises(errors.ProgramError, match="a value of a transformation that runs around"):
+    with pytest.raises(errors.ProgramError, match="belongs to a transformation that runs around"):
         fg.grad(outer)(1.0)
 
 

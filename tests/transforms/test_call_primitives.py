@@ -107,7 +107,7 @@ def test_what_runs_inside_is_said_by_the_structure(kind: str) -> None:
     assert specs == equation.results
     found = equation.operation.evaluate(X, Y, **params)
     assert [spec_of(each) for each in found] == list(specs)
-    with pytest.raises(ProgramError, match=r"of float64\[3\], float64\[3\], not of float64\[2\]"):
+    with pytest.raises(ProgramError, match=r"takes float64\[3\], float64\[3\], not float64\[2\]"):
         equation.operation.results(spec_of(X[:2]), **params)
 
 

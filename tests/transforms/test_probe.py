@@ -168,7 +168,7 @@ NO_ARRAY = "probe: expected an array or a number, got 'text'"
     [
         (marked_twice, DifferentiationError, "probe: 'h' was marked twice in one gradient"),
         (lambda w: w, DifferentiationError, NOT_MARKED),
-        (lambda w: w * fg.probe(3, "h"), DifferentiationError, "probe: 'h' is of dtype int64"),
+        (lambda w: w * fg.probe(3, "h"), DifferentiationError, "probe: 'h' has dtype int64"),
         (lambda w: w * fg.probe("text", "h"), LeafError, NO_ARRAY),
     ],
 )
