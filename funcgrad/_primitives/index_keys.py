@@ -173,8 +173,10 @@ def plan_index(shape: Shape, key: Any) -> IndexPlan:
     """
     if not isinstance(key, tuple) and shape:
         entry = _entry(key)
-        if type(entry) is _Arrays:  # the most common case, answered directly
+        if type(entry) is _Arrays:  # the most common cases, answered directly
             return IndexPlan(None, None, entry.indices, 0, False)
+        if type(entry) is int or type(entry) is slice:
+            return IndexPlan(Key((entry, *[_WHOLE] * (len(shape) - 1))))
     entries = _spelled_out(shape, key)
     arrays = [entry for entry in entries if type(entry) is _Arrays]
     if not arrays:

@@ -13,7 +13,7 @@ import numpy as np
 
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._core.specs import Shape, dtype_of, shape_of
-from funcgrad._core.trace import Value
+from funcgrad._core.trace import Value, concrete
 from funcgrad._core.users_values import operand
 from funcgrad._primitives import scatter as _s
 from funcgrad._primitives.broadcasting import broadcast_to
@@ -153,24 +153,26 @@ def _updated(
 ) -> Tensor:
     """``x`` with the elements at a key updated, written back from the inside out."""
     operation = f"at[...].{name}"
-    u = operand(values, operation)
-    _check_cast(operation, dtype_of(u), dtype_of(x))
+    u, array = operand(values, operation), concrete(x)
+    dtype, shape = dtype_of(array), shape_of(array)
+    if dtype_of(u) != dtype:
+        _check_cast(operation, dtype_of(u), dtype)
     try:
-        plan = plan_index(shape_of(x), key)
-        selected = indexed_part(x, plan)
+        plan = plan_index(shape, key)
+        selected = indexed_part(array, plan)
         u = _updates_for(operation, u, selected, plan)
         if plan.indices:
             selected = scattered(selected, u, *plan.indices, axis=plan.axis, unique=plan.unique)
         else:
             selected = plain(selected, u)
     except (IndexError, ValueError) as error:
-        raise explain_index(shape_of(x), key, error) from None
-    if dtype_of(selected) != dtype_of(x):  # a quotient of integers
-        _check_cast(operation, dtype_of(selected), dtype_of(x))
-        selected = cast(selected, dtype=dtype_of(x))
+        raise explain_index(shape, key, error) from None
+    if dtype_of(selected) != dtype:  # a quotient of integers
+        _check_cast(operation, dtype_of(selected), dtype)
+        selected = cast(selected, dtype=dtype)
     if plan.order is not None:
         selected = transpose(selected, axes=inverse_axes(plan.order))
-    return wrap(selected if plan.key is None else _s.replace(x, selected, key=plan.key))
+    return wrap(selected if plan.key is None else _s.replace(array, selected, key=plan.key))
 
 
 def _updates_for(operation: str, u: Value, selected: Value, plan: IndexPlan) -> Value:
