@@ -1,12 +1,12 @@
-"""The places outside of its arguments that a function reads, watched for changes.
+"""The outside values that a function reads, watched for changes.
 
 A ``Capture`` finds all places that a function may read, so that a later call notices a name that
 was bound anew, an element or attribute that was replaced, and an array that was written to. The
 rule that it follows is in ``README.md``.
 
-Every function that a name leads to is assumed to run. Where those are too many, as when a name
-leads into a large library, the function is observed while it is staged, and only functions that
-run are followed. Observing doubles the time of a first call, so it is the last resort.
+Every function that a name leads to is assumed to run. If there are too many, as when a name leads
+into a large library, the function is observed while it is staged, and only functions that run are
+followed. Observation doubles the time of a first call, so it is the last resort.
 
 >>> scales = {"scale": np.array([2.0])}
 >>> watched = Capture(scales)
@@ -70,7 +70,7 @@ _INCIDENTAL: Final = frozenset(
 _GENERATORS: Final = frozenset(
     "numpy.random._generator.Generator numpy.random.mtrand.RandomState random.Random".split()
 )
-# Without the lock that an interrupt may leave taken: then no thread could begin any more.
+# Without the lock: an interrupt may leave it taken, and then no thread could start.
 _all_threads: Final[Any] = getattr(threading, "_enumerate", threading.enumerate)
 _RANDOM: Final = frozenset({"numpy.random", "random"})
 """Modules whose functions are methods of a hidden generator, as ``random.random`` is."""
@@ -103,12 +103,12 @@ class Capture:
     Parameters
     ----------
     *roots : object
-        Functions, and other objects that they have at hand when they are called.
+        Functions, and other objects that they can reach when they are called.
 
     Attributes
     ----------
     alone : bool
-        Whether there is no other thread.
+        Whether this is the only thread.
     complete : bool
         False if there is more to watch than is reasonable, so that changes could go unnoticed.
     draws : bool
@@ -166,7 +166,7 @@ class Capture:
         return self.check is None or self.check()
 
     def drew(self) -> bool:
-        """Whether numbers were drawn from a random generator that the functions can reach."""
+        """Whether a random generator that the functions can reach was used."""
         return any(_state(generator) != state for generator, state in self._generators)
 
     def cause(self) -> str:
@@ -180,7 +180,7 @@ class Capture:
         """Return the result of a call; if names lead to too many functions, observe which run.
 
         Returns None if there is more to watch than is reasonable. Warns of a library's object with
-        numbers that may change unnoticed.
+        data that may change unnoticed.
         """
         with witnessed() as witness:
             result = self._run(call)
@@ -189,7 +189,7 @@ class Capture:
             name, kind = self._unseen
             warn(
                 f"reads {name}, a {kind.__name__} of {kind.__module__.partition('.')[0]}, once,"
-                " while it is staged: if its numbers change later, nobody notices. Pass them as an"
+                " while it is staged: later changes of its data are not noticed. Pass it as an"
                 " argument, or let the name lead to a NumPy array, which is watched."
             )
         return result
@@ -200,7 +200,7 @@ class Capture:
         choose: Any = sys.setprofile
         self._outer = sys.getprofile()
         if not isinstance(getattr(self._outer, "__self__", self), Capture):
-            choose, self._outer = sys.settrace, sys.gettrace()  # somebody measures time
+            choose, self._outer = sys.settrace, sys.gettrace()  # a profiler is active
             self.complete = self.complete and self._outer is None
         if not self.complete:
             return None
@@ -419,7 +419,7 @@ class Capture:
 
 
 def _has_numbers(kind: type[Any]) -> bool:
-    """Whether a library's objects hold numbers that may change: data frames, datasets of files."""
+    """Whether objects of a library hold data that may change: data frames, datasets of files."""
     is_array = hasattr(kind, "__array__") and hasattr(kind, "shape")
     return is_array and not issubclass(kind, (np.ndarray, np.generic))
 
@@ -430,7 +430,7 @@ def _generator(module: object) -> Any:
 
 
 def _state(generator: object) -> bytes:
-    """The numbers from which a generator draws the next ones."""
+    """The state of a random generator, as bytes."""
     get_state = getattr(generator, "get_state", None)  # takes a third of the time of pickling
     return dumps(generator if get_state is None else get_state(legacy=False))
 

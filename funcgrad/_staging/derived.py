@@ -1,17 +1,17 @@
 """A program as one operation under every transformation, and the programs derived from it.
 
 Reverse mode records the operation as one entry, whose pullback is a program as well; likewise for
-tangents and batches. Derived programs are kept with the program that they come from, so that a
-jitted function is staged once and differentiated once, however often that is asked for:
+tangents and batches. Derived programs are cached with the program that they come from, so that a
+jitted function is staged once and differentiated once:
 
     record   (arguments) -> results + residuals, and (residuals, cotangents) -> cotangents
     push     (arguments, tangents) -> results + tangents
     batch    (arguments) -> results, with a batch on axis 0 of some
 
-Each of these is a program as one operation again, so higher derivatives need nothing of their own.
-A derived program may not hold for all numbers that the program holds for, as when the rule of a
-custom derivative looks at one. Then the program is evaluated operation by operation, under the
-transformation. The same is done under transformations that are not known here, such as staging.
+Each of these is a program as one operation again, so higher derivatives need no extra code.
+A derived program may not hold for all values that the program holds for, as when the rule of a
+custom derivative branches on a value. Then the program is evaluated operation by operation, under
+the transformation. The same is done under transformations that are not known here, such as staging.
 
 >>> import funcgrad as fg
 >>> from funcgrad._backends.numpy.backend import compile_program
@@ -57,11 +57,11 @@ Run: TypeAlias = Callable[..., Sequence[Value] | None]
 Compile: TypeAlias = Callable[[Program], Run]
 
 _MOST: Final = 32
-"""The most programs of one kind that are derived from one, such as one for each size of a batch."""
+"""The most derived programs of one kind that are kept, such as one for each batch size."""
 
 
 class _Memo:
-    """A cache of the latest few objects that were made, by key; many threads may use it at once."""
+    """A thread-safe cache of the latest few objects, by key."""
 
     __slots__ = ("_made",)
 
@@ -69,7 +69,7 @@ class _Memo:
         self._made: dict[Hashable, Any] = {}
 
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
-        """The object that was made for the key, or is made now."""
+        """The cached object for the key, or a new one."""
         known: T | None = self._made.get(key)
         if known is not None:
             return known
@@ -87,7 +87,7 @@ class ProgramCall(Composite):
     program : Program
         Its constants are raw.
     compile : callable
-        Also for the programs that are derived.
+        Compiles the program, and derived programs.
     compiled : callable, optional
         The program compiled, if it is already.
     """
@@ -105,10 +105,10 @@ class ProgramCall(Composite):
         return has_linear_rules(self.program)
 
     def apply(self, args: Sequence[Value]) -> list[Value]:
-        """The results, under whatever transformations follow the arguments.
+        """The results, under all transformations that follow the arguments.
 
-        The arguments have the shapes and dtypes that the program was staged with; nobody checks.
-        Raises ``GuardError`` where the program does not hold for them.
+        The arguments must have the shapes and dtypes that the program was staged with; this is not
+        checked. Raises ``GuardError`` if the program does not hold for them.
         """
         return bind_composite(self, args)
 
@@ -122,7 +122,7 @@ class ProgramCall(Composite):
             outs = self._compiled(*args)
         except REFUSALS as error:
             raise told_by_operation(self.program, args, error) from error
-        # Where a guard does not hold, evaluation raises the error that says which.
+        # If a guard does not hold, evaluation raises an error that names it.
         return self.program.evaluate(args) if outs is None else list(outs)
 
     def record_in(self, recorder: Recorder, args: Sequence[Value]) -> list[Value]:
@@ -152,12 +152,12 @@ class ProgramCall(Composite):
         try:
             return interpretation(self, trace, args)
         except GuardError:
-            # A rule that is a program would refuse the values again when it is pulled through, too
-            # late for another variant.
+            # A rule that is a program would refuse the values again in the reverse pass, too late
+            # for another variant.
             if not runs_python(self.program):
                 raise
         except FuncgradError:
-            pass  # unless a derived program is to blame, what follows raises it again
+            pass  # if it was not a derived program, the next line raises it again
         return self.run(args)
 
     def record(self, args: Sequence[Value], followed: Sequence[bool]) -> Recording:
@@ -221,7 +221,7 @@ class _Derivative:
     ----------
     forward : ProgramCall
         ``(arguments) -> results + residuals``. Residuals are the intermediate values of the results
-        that the pullback reads; values that only the pullback needs it computes itself.
+        that the pullback reads; the pullback computes values that only it needs.
     connected : tuple of int
         The results that depend on the arguments that are followed.
     """
@@ -243,10 +243,7 @@ class _Derivative:
         self._maps.get(("pull", kinds(cts)), lambda: self._compiled("pull", taken.first))
 
     def pull(self, saved: Sequence[Value], cts: Sequence[Cotangent]) -> list[Cotangent]:
-        """The arguments' cotangents, from those of the results.
-
-        What is saved are the arguments and the residuals.
-        """
+        """The cotangents of the arguments, from the cotangents of the results."""
         args, connected_cts = saved[: len(self._followed)], [cts[k] for k in self.connected]
 
         def make() -> _Map:
@@ -255,11 +252,11 @@ class _Derivative:
         try:
             linear, call = self._maps.get(("pull", kinds(connected_cts)), make)
             return linear.apply(saved, connected_cts, call.apply)
-        except FuncgradError:  # as when a rule looks at a cotangent
+        except FuncgradError:  # as when a rule branches on a cotangent
             return run_pulled(self._program.evaluate, args, self._followed, cts)[1]
 
     def push(self, saved: Sequence[Value], tangents: Sequence[Value]) -> list[Cotangent]:
-        """The tangents of the results, from those of the arguments; see ``pull``."""
+        """The tangents of the results, from the tangents of the arguments; see ``pull``."""
         args = saved[: len(self._followed)]
 
         def make() -> _Map:

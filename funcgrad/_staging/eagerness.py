@@ -1,7 +1,7 @@
-"""Whether functions run without being staged: within many others, and where tests ask for it.
+"""Whether functions run without being staged: deep inside others, or when tests ask for it.
 
-A context variable is read where ``jit`` is applied, not where a jitted function is called: calls
-cost what they cost without.
+A context variable is read where ``jit`` is applied, not where a jitted function is called, so calls
+do not get slower.
 
 >>> import funcgrad as fg
 >>> token = EAGER.set(True)
@@ -24,15 +24,15 @@ from funcgrad._transforms.probe import running_probes
 from funcgrad.tensor.tensor import Tensor, wrap
 
 EAGER: Final[ContextVar[bool]] = ContextVar("funcgrad_eager", default=False)
-"""True while functions that are jitted shall run as they are."""
+"""True while new jitted functions shall run without being staged."""
 
 _DEEPEST: Final = 16
-"""So many functions are staged within one another, each of which takes twelve frames of Python's
-thousand. What they call is a part of them, and takes four."""
+"""The most functions that are staged within one another: each takes twelve of Python's thousand
+frames. A function deeper inside is run as a part of its caller, and takes four."""
 
 
 def belongs_to_caller() -> bool:
-    """Whether a jitted function that meets tracers is a part of what runs, without a program."""
+    """Whether a jitted function that meets tracers runs as a part of its caller, unstaged."""
     # Programs do not contain probes.
     return running_probes() is not None or len(running_traces()) > _DEEPEST
 
@@ -42,7 +42,7 @@ def unstaged_entries(
 ) -> tuple[Callable[[Any, Any], Any], ...]:
     """The entries of a new jitted function: none, or one that takes every call.
 
-    Arguments and results are tensors then too, but for static arguments.
+    Arguments and results are tensors then too, except for static arguments.
     """
     if not EAGER.get():
         return ()

@@ -49,7 +49,7 @@ from funcgrad.errors import GuardError
 from funcgrad.tensor.tensor import Tensor
 
 Kind: TypeAlias = type[Any] | tuple[Shape, str]
-"""The kind of a raw value: the type of a number, or the shape and dtype of an array."""
+"""The kind of a raw value: the type of a scalar, or the shape and dtype of an array."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,15 +81,15 @@ class Form:
 
 
 def kind_of(value: Value) -> Kind:
-    """The kind of a raw value: ``float``, or ``((3,), "d")`` for three float64 numbers."""
+    """The kind of a raw value: ``float``, or ``((3,), "d")`` for three float64 elements."""
     return (value.shape, value.dtype.char) if type(value) is np.ndarray else type(value)
 
 
 def write_entry(form: Form, signature: Any) -> Callable[[Any, Any], Any] | None:
     """Write the entry for calls of one form: ``(args, kwargs) -> result or MISS``.
 
-    It tries the ``attempts`` of the signature, one after the other. Returns None where only the
-    general path can handle such calls.
+    It tries the ``attempts`` of the signature in turn. Returns None if only the general path can
+    handle such calls.
     """
     if not all(leaf is Tensor or leaf in RAW for leaf in form.leaves):
         return None
@@ -129,7 +129,7 @@ class _Arguments:
             self.refuse(f"{text} is not {self.body.name(value)} and {other}")
         dynamic = [text for k, text in enumerate(arguments) if k not in self.static]
         waiting = ["kwargs", *reversed(dynamic)]
-        for token in form.structure.tokens[2:]:  # after those of (args, kwargs) and of args
+        for token in form.structure.tokens[2:]:  # after the tokens of (args, kwargs) and of args
             text = waiting.pop()
             if token is None:
                 self.leaf(text)
@@ -227,10 +227,10 @@ def _differ(first: np.dtype[Any], second: np.dtype[Any]) -> bool:
 def write_attempt(
     program: Program, compiled: Compiled, check: Callable[[], bool] | None
 ) -> Callable[..., Any]:
-    """Write the function that runs a program, if its guards hold for the numbers passed to it.
+    """Write the function that runs a program if its guards hold for the values passed to it.
 
     It is ``(*raw inputs, given) -> result or MISS``, where the inputs in ``given`` are arrays that
-    somebody else may write to. ``check`` returns whether everything that the program relies on,
+    the caller may write to. ``check`` returns whether everything that the program relies on,
     besides its inputs, is unchanged.
     """
     body = Body()
@@ -265,8 +265,8 @@ def write_attempt(
 def told_by_operation(program: Program, values: Sequence[Value], error: Exception) -> Exception:
     """The error that the failing operation itself raises, in place of a compiled program's.
 
-    An error of compiled code says what is wrong, but not where. So the program is evaluated
-    operation by operation: that fails too, with an error that names the operation and arguments.
+    An error of compiled code does not name the operation. So the program is evaluated operation by
+    operation, which fails too, with an error that names the operation and its arguments.
     """
     try:
         program.evaluate(values)
@@ -276,7 +276,7 @@ def told_by_operation(program: Program, values: Sequence[Value], error: Exceptio
 
 
 def _new_outputs(program: Program) -> list[bool]:
-    """For each output, whether it is certainly a new array, as the result of a ufunc is."""
+    """For each output, whether it is certainly a new array, like the result of a ufunc."""
     new = [False] * len(program.inputs) + [True] * len(program.constants)
     for equation in program.equations:
         evaluate = equation.operation.evaluate
@@ -285,7 +285,7 @@ def _new_outputs(program: Program) -> list[bool]:
 
 
 def _write_run(body: Body, statement: str, told: str, warns: bool) -> None:
-    """Write a statement that runs a program, with NumPy's default warnings off where it may warn.
+    """Write a statement that runs a program, with NumPy's warnings off if it may warn.
 
     ``told`` is an expression for the exception to raise in place of an ``error``.
     """
@@ -302,7 +302,7 @@ def _write_run(body: Body, statement: str, told: str, warns: bool) -> None:
         body.line(f"except {body.name(REFUSALS)} as error:", 2)
         body.line(f"raise {told} from error", 3)
         body.line("finally:", 2)
-        body.line("if token is None:", 3)  # an interrupt came as soon as the modes were chosen
+        body.line("if token is None:", 3)  # an interrupt came right after the modes were chosen
         body.line(f"{choose}({body.name(modes.usual)})", 4)
         body.line("else:", 3)
         body.line(f"{body.name(modes.restore)}(token)", 4)
@@ -364,7 +364,7 @@ def _write_container(body: Body, name: str, node: Any, children: list[str]) -> N
 
 
 def _frozen(values: tuple[Value, ...], writable: tuple[Any, ...]) -> list[Value]:
-    """The values, with copies of those that are the caller's writable arrays."""
+    """The values, with the caller's writable arrays copied."""
     return [
         freeze(value) if any(value is array for array in writable) else value for value in values
     ]

@@ -1,7 +1,6 @@
-"""Functions generated as text: lines of Python, and the objects that they name.
+"""Functions generated as Python source, and the objects that they name.
 
-Loops over trees cost a call ten times as much as the same steps written out, one after the other,
-for one structure.
+Loops over trees take ten times as long as the same steps written out for one structure.
 
 >>> body = Body()
 >>> body.line(f"return x is {body.name(Ellipsis)}")
@@ -26,7 +25,7 @@ class Body:
         self._known: dict[int, str] = {}
 
     def begun_anew(self) -> Body:
-        """Another function, without lines, that refers to objects by the same names."""
+        """A new empty function that refers to objects by the same names."""
         made = Body()
         made._names, made._known = self._names, self._known
         return made
@@ -58,5 +57,5 @@ class Body:
         text = "\n".join([f"def {name}({parameters}):", *self._lines, ""])
         namespace = {"__name__": __name__, **self._names}
         exec(compile(text, f"funcgrad {name}", "exec"), namespace)
-        # Popped: a function that its own globals hold would be freed by the collector only.
+        # Popped: otherwise only the garbage collector could free the function.
         return namespace.pop(name)

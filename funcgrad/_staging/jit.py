@@ -87,7 +87,7 @@ class Jitted(Generic[P, R]):
         self._entries: tuple[Callable[[Any, Any], Any], ...] = unstaged_entries(f, static)
         self._failures: deque[Failure] = deque(maxlen=_MOST_FAILURES)
         self._stagings: list[None] = []  # a list, to which many threads may append
-        update_wrapper(self, f, updated=())  # a jitted function's attributes are its own
+        update_wrapper(self, f, updated=())  # a jitted function has attributes of its own
         self.__name__: str = getattr(f, "__name__", type(f).__name__)
         self.__qualname__: str = getattr(f, "__qualname__", self.__name__)
 
@@ -128,11 +128,11 @@ class Jitted(Generic[P, R]):
 
     @property
     def stagings(self) -> int:
-        """How often the function was staged."""
+        """The number of times that the function was staged."""
         return len(self._stagings)
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:
-        """Call in the general way, which flattens the trees in loops, for calls of any form."""
+        """Call in the general way, for any form of call: it flattens the trees in loops."""
         static, dynamic = self._split(args, kwargs)
         leaves, structure = pytrees.flatten(dynamic)
         values = self._values(leaves, structure, static)
@@ -216,7 +216,7 @@ class Jitted(Generic[P, R]):
 
     def _fresh(self, variants: Signature, args: Any, kwargs: Any) -> Any:
         """Stage the function, and return the new variant; MISS if it has to run unstaged."""
-        if not variants.watched or current_uses() is not None:  # keys are checked by their numbers
+        if not variants.watched or current_uses() is not None:  # keys are checked by value
             return MISS
         count, cause = variants.refresh()
         if cause is not None:
@@ -314,7 +314,7 @@ class Jitted(Generic[P, R]):
         return call
 
     def _roots(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
-        """The objects that the function can reach, besides the numbers in its arguments."""
+        """The objects that the function can reach, besides the arrays in its arguments."""
         static, dynamic = self._split(args, kwargs)
         tokens = [token for token in pytrees.structure(dynamic).tokens if token is not None]
         # The classes of containers, and their static parts.
@@ -322,7 +322,7 @@ class Jitted(Generic[P, R]):
         return [self._function, *[value for _, _, value in static], *parts]
 
     def _compiled(self, optimized: Program, relaxed: bool) -> tuple[Program, Compiled]:
-        """The program as the backend prepares it, and the compiled form of that."""
+        """The program as the backend prepares it, and its compiled form."""
         backends = [self._backend, *([] if self._backend is NUMPY else [NUMPY])]
         if not self._backend.supports(optimized):
             backends = [NUMPY]
@@ -394,22 +394,22 @@ def jit(
         Arguments that are not arrays, by position or by name. They are part of the key under which
         programs are cached, so they have to be hashable.
     backend : Backend or str, optional
-        The compiler of programs, or its name. ``"native"`` writes machine code, and is the default
-        if ``funcgrad[native]`` is installed (see ``funcgrad/_backends/native/README.md``);
-        ``"numpy"`` needs nothing. Or a value with the five members of
+        The compiler of programs, or its name. ``"native"`` compiles to machine code, and is the
+        default if ``funcgrad[native]`` is installed (see ``funcgrad/_backends/native/README.md``);
+        ``"numpy"`` needs only NumPy. Or an object with the five members of
         ``funcgrad._backends.interface.Backend``.
     relaxed : bool
-        If true, results may differ in their last digits where that saves work: factors are grouped,
-        shared, and moved out of sums. If false, only sums, matrix products and derivatives of
-        ``prod`` may be computed in another order.
+        If true, results may differ in their last digits to save work: factors are grouped, shared,
+        and moved out of sums. If false, only sums, matrix products and derivatives of ``prod`` may
+        be computed in another order.
     exact : bool
         If true, elementwise operations give NumPy's bits with every backend. If false, machine code
         has its own exponentials, trigonometric functions and the like, within 2 units in the last
         place.
     threads : int
-        How many threads of the processor a call may use. Machine code divides matrix products, and
-        work on more than about 500,000 elements; the bits do not depend on ``threads``. The NumPy
-        backend uses one thread, besides those of NumPy's own library.
+        The number of processor threads that a call may use. Machine code divides matrix products,
+        and work on more than about 500,000 elements; the bits do not depend on ``threads``. The
+        NumPy backend uses one thread, besides the threads of NumPy's BLAS.
 
     Returns
     -------
@@ -421,16 +421,16 @@ def jit(
     Raises
     ------
     ArgumentError
-        ``f`` has no such argument; there is no such backend, or it does not support ``exact``;
-        ``threads`` is not a positive integer.
+        ``f`` does not have such an argument; the backend does not exist, or does not support
+        ``exact``; ``threads`` is not a positive integer.
 
     Warns
     -----
     JitWarning
         The function runs without being staged, since it takes too many paths, may read more than
-        can be watched, or draws random numbers. It reads a data frame, only once. It is staged at
-        every call, because an outside value changes. A program was not compiled (see ``failures``).
-        A Python loop is long.
+        can be watched, or draws random numbers. It reads a data frame, which is read only once. It
+        is staged at every call, because an outside value changes. A program was not compiled (see
+        ``failures``). A Python loop is long.
 
     Notes
     -----

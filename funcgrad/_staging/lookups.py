@@ -42,7 +42,7 @@ _HEAP_TYPE: Final = 1 << 9
 
 
 class Lookups(NamedTuple):
-    """The names that code looks up, with those of the functions inside it."""
+    """The names that code and the functions inside it look up."""
 
     globals: set[str]
     attributes: set[str]  # names that are read in any way, as attributes or as globals
@@ -105,7 +105,7 @@ def imported(names: set[str], package: str | None) -> list[str]:
 
 
 class Libraries:
-    """Modules whose code is not followed: of Python, of funcgrad, and of compiled packages.
+    """Modules whose code is not followed: the standard library, funcgrad, compiled packages.
 
     >>> libraries = Libraries("my_model")
     >>> [libraries.has(name) for name in ("math", "numpy.linalg", "funcgrad.nn", "my_model")]
@@ -114,7 +114,7 @@ class Libraries:
     Parameters
     ----------
     *modules : str
-        Modules whose code is followed even where they have compiled parts.
+        Modules whose code is followed even if they have compiled parts.
 
     Attributes
     ----------
@@ -126,7 +126,7 @@ class Libraries:
 
     def __init__(self, *modules: Any) -> None:
         self.met_foreign = False
-        # The module may be a standard one, as that of a jitted `functools.partial` is.
+        # The module may be in the standard library, as for a jitted `functools.partial`.
         followed = [top for top in map(_top, modules) if not _is_standard(top)]
         libraries = dict.fromkeys(("builtins", "funcgrad", "numpy", "scipy"), True)
         self._known = {**dict.fromkeys(followed, False), **libraries}
@@ -159,7 +159,7 @@ def _top(module: object) -> str:
 
 
 def _is_standard(top: str) -> bool:
-    """Whether this name is a standard library module's, and no user's module hides it."""
+    """Whether a name belongs to the standard library, and no user's module hides it."""
     file = _file(sys.modules.get(top))
     return top in sys.stdlib_module_names and file.startswith(_STANDARD)
 

@@ -15,7 +15,7 @@ class Failure:
     Attributes
     ----------
     program : Program
-        ``program.to_text()`` is what a report needs.
+        Include ``program.to_text()`` in a report.
     backend : str
         The backend's name.
     error : str

@@ -67,7 +67,7 @@ def make_variant(
 
 
 class Signature:
-    """The variants for one kind of arguments; safe to be used by many threads at once.
+    """The variants for one kind of arguments; thread-safe.
 
     Attributes
     ----------
@@ -96,7 +96,7 @@ class Signature:
         self._wasted = 0, ""
 
     def run(self, values: Sequence[Value]) -> Any:
-        """Return the result for raw values that nobody can write to; MISS if no variant fits."""
+        """Return the result for raw, read-only values; MISS if no variant fits."""
         for variant in self._variants:
             result = variant.attempt(*values, ())
             if result is not MISS:
@@ -120,7 +120,8 @@ class Signature:
         return MISS
 
     def _prefer(self, variant: Variant) -> None:
-        """Try a variant first from now on, since trying one that does not fit may be slow."""
+        """Try a variant first from now on, since a variant that does not fit may be slow to
+        reject."""
         if self._variants[0] is not variant:
             self._lock.run(lambda: self._put_first(variant))
 
@@ -131,8 +132,8 @@ class Signature:
     def refresh(self) -> tuple[int, str | None]:
         """Drop the variants that rely on outside values that have changed; return how many remain.
 
-        Also returns the name of the changed value, if its changes have made several variants
-        useless before they ran again; else None.
+        Also returns the name of the changed value if it made several variants useless before they
+        ran again; else None.
         """
         return self._lock.run(self._refresh)
 
@@ -158,13 +159,13 @@ class Signature:
     def settles(self, alone: bool) -> bool:
         """Whether to keep a variant although a value that the function reads changed meanwhile.
 
-        Without other threads, the function itself has changed it, as one that counts its calls
-        does. With other threads, one of them may have, unless it happens again and again.
+        Without other threads, the function itself has changed it, as a function that counts its
+        calls. With other threads, another thread may have, unless it happens again and again.
         """
-        self._changes += 1  # a change that another thread counts at once may get lost
+        self._changes += 1  # a simultaneous count in another thread may get lost
         return alone or self._changes > _MOST_CHANGES
 
     def _set(self, variants: Sequence[Variant]) -> None:
-        """Publish variants: last of all in the tuple by which this tells whether they are new."""
+        """Publish variants; the tuple by which new variants are recognized is set last."""
         self.attempts = tuple([variant.attempt for variant in variants])
         self._variants = tuple(variants)

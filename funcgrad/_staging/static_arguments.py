@@ -1,4 +1,4 @@
-"""Static arguments: which arguments they are, and the keys that tell them apart.
+"""Static arguments: their positions and names, and keys that tell their values apart.
 
 >>> static_places(lambda x, n: x * n, (), ("n",)) == {1, "n"}
 True
@@ -76,7 +76,7 @@ def hinted(message: str) -> str:
 def unhashable(
     function: Callable[..., Any], called: str, statics: Sequence[tuple[int | str, Any]]
 ) -> ArgumentError:
-    """Make the error that names the static arguments that cannot be keys."""
+    """Make the error for static arguments that cannot be hashed."""
     wrong = []
     for place, value in statics:
         name = place if isinstance(place, str) else argument_name(function, place)
@@ -86,15 +86,15 @@ def unhashable(
             wrong.append(f"{name} (a {type(value).__name__})")
     return ArgumentError(
         f"jit: the static argument {', '.join(wrong)} of {called} cannot be hashed: pass a tuple"
-        " instead of a list or a dict. Static arguments are keys: numbers, strings, tuples,"
+        " instead of a list or a dict. Static arguments are keys: scalars, strings, tuples,"
         " functions."
     )
 
 
 def exact(value: Any) -> Hashable:
-    """A key that tells a static value from every other, also by what is inside of it.
+    """A key that tells a static value from every other one, down to its elements.
 
-    ``==`` does not: 2 and 2.0 are equal, and so are containers of them.
+    ``==`` is not enough: 2 and 2.0 are equal, and so are containers of them.
 
     >>> exact(frozenset({2})) == exact(frozenset({2.0}))
     False
@@ -104,7 +104,7 @@ def exact(value: Any) -> Hashable:
     if isinstance(value, frozenset):
         return type(value), frozenset([exact(member) for member in value])
     if hasattr(type(value), "__dataclass_fields__") and not isinstance(value, type):
-        # Beside the value itself, since equal is what its author says.
+        # Together with the value itself, whose class defines equality.
         keys = [exact(getattr(value, field.name)) for field in fields(value) if field.compare]
         return type(value), value, tuple(keys)
     return exact_key(value)

@@ -20,7 +20,7 @@ from funcgrad._programs.program import Program
 
 _MANY: Final = 10_000
 _OFTEN: Final = 1_000
-"""So many equations from one line come from a loop, not from a long function."""
+"""This many equations from one line come from a loop, not from a long function."""
 
 
 def warn_of_loops(program: Program, warn: Callable[[str], None]) -> None:

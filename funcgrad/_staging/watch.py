@@ -1,4 +1,4 @@
-"""Places that may change, and one generated function that checks whether any has.
+"""Values that may change, and one generated function that checks whether any has.
 
 The function has one condition for each place, without a loop: most checks take 20 ns, and a loop
 around them would double that.
@@ -35,10 +35,10 @@ ABSENT: Final = object()
 """Stands for the value of an attribute or entry that does not exist."""
 
 PLAIN: Final = frozenset(FREE | {str, bytes, type(None), type(...)})
-"""Types of numbers and texts: they never change and contain no other objects."""
+"""Types of scalars and strings: they never change and contain no other objects."""
 
 _LAZY: Final = getattr(types, "LazyImportType", ABSENT)
-"""The class of what ``lazy import`` binds, from Python 3.15 on."""
+"""The class of the objects that ``lazy import`` binds, from Python 3.15 on."""
 
 _FEW: Final = 16
 """Containers of up to this many elements get a condition for each element."""
@@ -82,7 +82,7 @@ class Watch:
         return None
 
     def holds(self, condition: str, *values: object) -> None:
-        """Watch that a condition holds: its text, with braces in the places of the values."""
+        """Watch that a condition holds: its text, with braces for the values."""
         self._add(condition.format(*[self._body.literal(value) for value in values]))
 
     def attribute(self, owner: object, name: str) -> None:
@@ -122,7 +122,7 @@ class Watch:
         """Watch an array's bytes (so that NaN equals itself), its shape and its dtype."""
         tobytes = np.ndarray.tobytes  # a masked array overrides the method
         if array.dtype.kind in "biufc" and array.flags.forc:
-            # The quickest exact comparison: 0.05 µs for tiny arrays, and no copy of large ones.
+            # The fastest exact comparison: 0.05 µs for tiny arrays, and no copy of large ones.
             lying = "{}" if array.flags.c_contiguous else "{}.T"
             self.holds(f"({{}} == {lying}) is True", bytearray(tobytes(array, "A")), array)
         else:
@@ -136,7 +136,7 @@ class Watch:
         self._add(f"({names[0]}() is None or {names[1]}() is None)")
 
     def _is(self, text: str, value: object) -> None:
-        """Watch that an expression gives the same object, or an exactly equal number or text."""
+        """Watch that an expression gives the same object, or an exactly equal scalar or string."""
         name = self._body.name(value)
         condition = f"{text} is {name}"
         if type(value) in PLAIN:
@@ -161,14 +161,14 @@ def look(owner: object, name: str) -> Any:
 
 
 def _same(now: Sequence[Any], before: Sequence[Any]) -> bool:
-    """Whether all objects are the same, or numbers and texts that a container made anew."""
+    """Whether all objects are identical, or equal scalars and strings."""
     if len(now) != len(before):
         return False
     return not any(map(is_not, now, before)) or all(map(_alike, now, before))
 
 
 def _alike(value: object, other: object) -> bool:
-    """Whether two objects are the same, or numbers or texts that cannot be told apart."""
+    """Whether two objects are identical, or exactly equal scalars or strings."""
     if value is other:
         return True
     return type(value) in PLAIN and exact_key(value) == exact_key(other)

@@ -1,5 +1,4 @@
-"""Other libraries' names for what funcgrad does: code written for them runs on funcgrad.
+"""The interfaces of other libraries: code written for them runs on funcgrad.
 
-Import the library that is meant: ``import funcgrad.compat.autograd``. Nothing here is loaded by
-``import funcgrad``.
+Import one by its name: ``import funcgrad.compat.autograd``. ``import funcgrad`` does not load them.
 """

@@ -245,11 +245,11 @@ def test_dropout_in_training_is_refused() -> None:
 
 def test_what_is_no_model_is_refused(tmp_path: Any) -> None:
     (tmp_path / "no.onnx").write_bytes(b"no model")
-    with pytest.raises(errors.MissingFileError, match=r"there is no file .*missing\.onnx"):
+    with pytest.raises(errors.MissingFileError, match=r"the file .*missing\.onnx does not exist"):
         interop.onnx.load(tmp_path / "missing.onnx")
-    with pytest.raises(errors.ArgumentError, match=r"no\.onnx is no ONNX model"):
+    with pytest.raises(errors.ArgumentError, match=r"no\.onnx is not an ONNX model"):
         interop.onnx.load(tmp_path / "no.onnx")
-    with pytest.raises(errors.ArgumentError, match="the bytes are no ONNX model"):
+    with pytest.raises(errors.ArgumentError, match="the bytes are not an ONNX model"):
         interop.onnx.load(b"no model")
     with pytest.raises(errors.ArgumentError, match=r"expected a path.*got int"):
         interop.onnx.load(3)
@@ -262,7 +262,7 @@ def test_wrong_calls_are_refused() -> None:
         f(params)
     with pytest.raises(errors.ArgumentError, match="no value for the parameters b, k"):
         f({"w": params["w"]}, feed["x"])
-    with pytest.raises(errors.ArgumentError, match="params is no mapping"):
+    with pytest.raises(errors.ArgumentError, match="params is not a mapping"):
         f(feed["x"], feed["x"])
 
 

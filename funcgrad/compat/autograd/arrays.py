@@ -1,7 +1,7 @@
-"""Values on their way between autograd's users, who have NumPy arrays, and transformations.
+"""Convert between the NumPy arrays of users and the tensors of transformations.
 
-A user passes arrays and gets arrays, which are theirs to change. What is differentiated is a traced
-tensor in between; inside nested transformations it stays one until the outermost has ended.
+Users pass arrays and get writable arrays. In between, differentiated values are traced tensors;
+inside nested transformations they stay tensors until the outermost transformation has ended.
 
 >>> import funcgrad as fg
 >>> plain({"a": fg.tensor([1.0, 2.0]), "b": "text"})
@@ -33,7 +33,7 @@ def isbox(x: object) -> bool:
 
 
 def getval(x: object) -> Any:
-    """Return the array or number behind a traced value, without derivatives.
+    """Return the array or scalar behind a traced value, without derivatives.
 
     >>> from funcgrad.compat.autograd import grad
     >>> grad(lambda x: x * getval(x))(3.0)
@@ -43,7 +43,7 @@ def getval(x: object) -> Any:
 
 
 def holds_tensor(x: object) -> bool:
-    """Whether something is a tensor, or a list or tuple with one inside.
+    """Whether an object is a tensor, or a list or tuple that contains one.
 
     >>> import funcgrad as fg
     >>> holds_tensor([1.0, (fg.tensor(2.0),)]), holds_tensor([1.0])
@@ -55,13 +55,13 @@ def holds_tensor(x: object) -> bool:
 
 
 def levels(tree: object) -> list[int]:
-    """When the transformations that follow the leaves of a tree began."""
+    """The levels of the transformations that follow the leaves of a tree."""
     traces = [trace_of(leaf) for leaf in pytrees.leaves(tree)]
     return [trace.level for trace in traces if trace is not None]
 
 
 def plain(tree: object) -> Any:
-    """Replace concrete tensors by arrays that may be written to, and by NumPy's numbers."""
+    """Replace concrete tensors by writable arrays, and 0-d tensors by NumPy scalars."""
     return pytrees.map(_plain, tree)
 
 
@@ -75,7 +75,7 @@ def _plain(leaf: object) -> Any:
 
 
 def differentiable(tree: object) -> Any:
-    """Convert arrays of integers, which autograd differentiates, to floating-point numbers."""
+    """Convert integer arrays, which autograd differentiates, to floating point."""
 
     def converted(leaf: object) -> object:
         is_whole = isinstance(leaf, np.ndarray | np.bool_) and not is_inexact(leaf.dtype)
@@ -85,7 +85,7 @@ def differentiable(tree: object) -> Any:
 
 
 def like(tree: object, example: object, operation: str) -> Any:
-    """Give the leaves of a tree the dtypes of an example's, as autograd does without a word.
+    """Cast the leaves of a tree to the dtypes of an example, silently, as autograd does.
 
     Raises
     ------
@@ -112,7 +112,7 @@ def _cast(leaf: Any, example: Value) -> Any:
 def conjugated(tree: object) -> Any:
     """Conjugate the complex leaves: from funcgrad's convention to autograd's, and back.
 
-    funcgrad's cotangents are those of the real inner product Re(conj(c) t), autograd's of Re(c t).
+    funcgrad's cotangents c use the real inner product Re(conj(c) t), autograd's use Re(c t).
     """
     return pytrees.map(_conjugated, tree)
 
@@ -123,7 +123,7 @@ def _conjugated(leaf: Any) -> Any:
 
 
 def filled_like(tree: object, value: float) -> Any:
-    """Make arrays of one number with the shapes and dtypes of a tree's leaves."""
+    """Make arrays filled with a value, with the shapes and dtypes of the leaves of a tree."""
     return pytrees.map(lambda leaf: np.full(shape_of(leaf), value, dtype_of(leaf)), tree)
 
 

@@ -1,4 +1,4 @@
-"""``isinstance`` and ``type``, for which a traced value is what it stands for; and containers.
+"""``isinstance`` and ``type`` that see the array or scalar behind a traced value; containers.
 
 >>> from funcgrad.compat.autograd import grad
 >>> grad(lambda x: x**2 if isinstance(x, float) else x)(3.0)
@@ -25,7 +25,7 @@ SequenceBox = (tuple, list)
 
 
 def type(x: object) -> builtins.type:
-    """Return the type of a value; of a traced one, that of the array or number in its place.
+    """Return the type of a value; for a traced value, the type of the array or scalar behind it.
 
     Examples
     --------
@@ -42,7 +42,7 @@ def type(x: object) -> builtins.type:
 
 
 def isinstance(x: object, class_or_tuple: Any) -> bool:
-    """Whether a value, or the array or number that a traced one stands for, is of a class.
+    """Whether a value, or the array or scalar behind a traced value, is an instance of a class.
 
     Examples
     --------

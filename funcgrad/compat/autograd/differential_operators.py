@@ -1,6 +1,6 @@
-"""autograd's derivatives of functions: ``grad``, ``jacobian``, ``make_vjp`` and what they build.
+"""autograd's differential operators: ``grad``, ``jacobian``, ``make_vjp`` and others.
 
-Each takes a function and ``argnum``, the position of the argument to differentiate in or a tuple of
+Each takes a function and ``argnum``, the position of the differentiated argument or a tuple of
 positions, and returns a function of the same arguments. Complex derivatives follow autograd's
 convention: the gradient of a real function of x + iy is ∂f/∂x - i ∂f/∂y.
 
@@ -44,12 +44,12 @@ Argnum = int | tuple[int, ...] | list[int]
 
 
 def unary_to_nary(operator: Function) -> Function:
-    """Make an operator on functions of one argument one on functions of many.
+    """Extend an operator on functions of one argument to functions of several.
 
     Parameters
     ----------
     operator : callable
-        ``operator(fun, x, *args, **kwargs)``, where ``fun`` takes ``x`` alone.
+        ``operator(fun, x, *args, **kwargs)``, where ``fun`` takes only ``x``.
 
     Returns
     -------
@@ -130,7 +130,7 @@ def pushforward_of(fun: Function, x: object) -> Function:
 
 
 def _numbers(operation: str, out: object, advice: str) -> list[Any]:
-    """The leaves of a function's result, which have to be real arrays or numbers."""
+    """The leaves of a function's result, which have to be real arrays or scalars."""
     leaves = pytrees.leaves(out)
     for leaf in leaves:
         is_number = isinstance(leaf, Tensor | np.ndarray | np.generic | int | float | complex)
@@ -208,7 +208,7 @@ def value_and_grad(fun: Function, x: object) -> tuple[Any, Any]:
 
 @unary_to_nary
 def grad_and_aux(fun: Function, x: object) -> tuple[Any, Any]:
-    """``grad_and_aux(fun, argnum)(*args)``: the first result's gradient, and the second as it is.
+    """``grad_and_aux(fun, argnum)(*args)``: the gradient of the first result, and the second one.
 
     Examples
     --------
@@ -224,7 +224,7 @@ def grad_and_aux(fun: Function, x: object) -> tuple[Any, Any]:
 def elementwise_grad(fun: Function, x: object) -> Any:
     """``elementwise_grad(fun, argnum)(*args)``: the sums of the Jacobian's columns.
 
-    For an elementwise function these are its derivatives.
+    For an elementwise function they are its derivatives.
 
     Examples
     --------
@@ -283,7 +283,7 @@ def jacobian(fun: Function, x: object) -> Any:
     basis = np.eye(size, dtype=dtype_of(value)).reshape(size, *shape)
     try:
         rows = vmap(pull)(basis)
-    except TracerError:  # a rule of the user's that needs numbers: one row after the other
+    except TracerError:  # a user's rule needs concrete values: one row at a time
         rows = pytrees.map(lambda *parts: fnp.stack(parts), *map(pull, basis))
     return plain(
         pytrees.map(
@@ -319,7 +319,7 @@ def make_hvp(fun: Function, x: object) -> tuple[Function, Any]:
 
 
 def grad_named(fun: Function, argname: str) -> Function:
-    """Make the gradient in the parameter of a name.
+    """Make the gradient with respect to a parameter, given by name.
 
     Examples
     --------
@@ -335,7 +335,7 @@ def grad_named(fun: Function, argname: str) -> Function:
 
 
 def multigrad_dict(fun: Function) -> Function:
-    """Make the gradients in all arguments, as a dict from their names, defaults included.
+    """Make the gradients with respect to all arguments, as a dict by name, defaults included.
 
     Examples
     --------
@@ -358,7 +358,7 @@ def multigrad_dict(fun: Function) -> Function:
 
 
 def hessian_tensor_product(fun: Function, argnum: int = 0) -> Function:
-    """Make the product of the Hessian with a tensor, which is the last argument.
+    """Make the product of the Hessian with a tensor, passed as the last argument.
 
     Examples
     --------
@@ -378,7 +378,7 @@ hessian_vector_product = hessian_tensor_product
 
 
 def tensor_jacobian_product(fun: Function, argnum: int = 0) -> Function:
-    """Make the product of a tensor, which is the last argument, with the Jacobian.
+    """Make the product of a tensor, passed as the last argument, with the Jacobian.
 
     Examples
     --------
@@ -434,7 +434,7 @@ def make_ggnvp(f: Function, g: Function = _half_square, f_argnum: int = 0) -> Fu
 
 
 def checkpoint(fun: Function) -> Function:
-    """Make a function that reverse mode runs again instead of remembering what it computed.
+    """Make a function that reverse mode recomputes instead of storing its intermediate values.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Rules for functions of one's own: ``primitive``, ``defvjp``, ``defjvp`` and their relatives.
+"""Derivative rules for user functions: ``primitive``, ``defvjp``, ``defjvp`` and variants.
 
 A primitive may be any Python function of arrays, such as a call of compiled code: it is called with
 arrays, never with traced values. Rules are written in autograd's form and convention, with the
@@ -46,23 +46,23 @@ Box = Tensor
 
 
 class MissingRuleError(DifferentiationError, NotImplementedError):
-    """A primitive was differentiated that has no rule for it."""
+    """A primitive without the necessary rule was differentiated."""
 
 
 class primitive:  # noqa: N801 - a decorator, under autograd's name
-    """A function whose derivatives are given by rules: ``defvjp``, ``defjvp``.
+    """A function with derivatives from rules: ``defvjp``, ``defjvp``.
 
     Parameters
     ----------
     f : callable
-        Takes and returns arrays, numbers and containers of them. Other arguments, such as functions
-        and texts, and arguments by keyword are handed through.
+        Takes and returns arrays, scalars and containers of them. Other arguments, such as functions
+        and strings, and keyword arguments are passed on unchanged.
 
     Notes
     -----
-    With one kind of rules both modes work: either follows from the other by transposition, where
-    the rule uses functions that have derivatives. With both, each mode follows its rules. Under
-    ``fg.vmap`` and ``fg.jit`` the function itself meets traced values, which compiled code refuses.
+    One kind of rules is enough for both modes: the other mode follows by transposition, if the rule
+    uses functions that have derivatives. With both kinds, each mode uses its rules. Under
+    ``fg.vmap`` and ``fg.jit`` the function itself gets traced values, which compiled code refuses.
     """
 
     def __init__(self, f: Function) -> None:
@@ -89,7 +89,7 @@ class primitive:  # noqa: N801 - a decorator, under autograd's name
 
 
 class _Call:
-    """One call of a primitive, some of whose arguments are followed by transformations."""
+    """One call of a primitive with arguments that transformations follow."""
 
     def __init__(
         self, operation: primitive, args: Sequence[Any], kwargs: dict[str, Any], followed: list[int]
@@ -126,7 +126,7 @@ class _Call:
         return self._operation.fun(*self._merged(values), **self._kwargs)
 
     def _again(self, values: Sequence[Any]) -> Any:
-        """The value for the transformations around this one, which have their own calls."""
+        """The value for outer transformations, which make their own calls."""
         return self._operation(*self._merged(values), **self._kwargs)
 
     def _forward(self, *values: Any) -> tuple[Any, Any]:
@@ -158,7 +158,7 @@ class _Call:
 
 
 def defvjp_argnums(fun: primitive, vjpmaker: Function) -> None:
-    """Give the rule ``vjpmaker(argnums, ans, args, kwargs)`` of several arguments at once.
+    """Set the rule ``vjpmaker(argnums, ans, args, kwargs)`` for several arguments at once.
 
     It returns a function from the cotangent of the result to the cotangents of these arguments.
 
@@ -174,7 +174,7 @@ def defvjp_argnums(fun: primitive, vjpmaker: Function) -> None:
 
 
 def defvjp_argnum(fun: primitive, vjpmaker: Function) -> None:
-    """Give the rule ``vjpmaker(argnum, ans, args, kwargs)``, which returns a function of g.
+    """Set the rule ``vjpmaker(argnum, ans, args, kwargs)``, which returns a function of g.
 
     Examples
     --------
@@ -195,21 +195,21 @@ def defvjp_argnum(fun: primitive, vjpmaker: Function) -> None:
 def defvjp(
     fun: primitive, *vjpmakers: Function | None, argnums: Iterable[int] | None = None
 ) -> None:
-    """Give the rules of a primitive's arguments for reverse mode.
+    """Set the rules of a primitive for reverse mode, one for each argument.
 
     Parameters
     ----------
     fun : primitive
     *vjpmakers : callable or None
         ``vjpmaker(ans, *args, **kwargs)`` returns a function from the cotangent of the result to
-        the argument's; None is for a derivative that is zero.
+        the cotangent of the argument; None means that the derivative is zero.
     argnums : iterable of int, optional
         The arguments that the rules are for; by default the first ones.
 
     Raises
     ------
     ArgumentError
-        ``fun`` is no primitive.
+        ``fun`` is not a primitive.
     DifferentiationError
         When a derivative is taken: an argument has no rule.
     """
@@ -225,7 +225,7 @@ def defvjp(
 
 
 def defjvp_argnums(fun: primitive, jvpmaker: Function) -> None:
-    """Give the rule ``jvpmaker(argnums, gs, ans, args, kwargs)`` of several arguments at once.
+    """Set the rule ``jvpmaker(argnums, gs, ans, args, kwargs)`` for several arguments at once.
 
     It returns the tangent of the result, for the tangents of these arguments.
 
@@ -241,7 +241,7 @@ def defjvp_argnums(fun: primitive, jvpmaker: Function) -> None:
 
 
 def defjvp_argnum(fun: primitive, jvpmaker: Function) -> None:
-    """Give the rule ``jvpmaker(argnum, g, ans, args, kwargs)``, which returns a tangent.
+    """Set the rule ``jvpmaker(argnum, g, ans, args, kwargs)``, which returns a tangent.
 
     Examples
     --------
@@ -265,15 +265,15 @@ def defjvp_argnum(fun: primitive, jvpmaker: Function) -> None:
 def defjvp(
     fun: primitive, *jvpfuns: Function | str | None, argnums: Iterable[int] | None = None
 ) -> None:
-    """Give the rules of a primitive's arguments for forward mode.
+    """Set the rules of a primitive for forward mode, one for each argument.
 
     Parameters
     ----------
     fun : primitive
     *jvpfuns : callable, "same" or None
-        ``jvpfun(g, ans, *args, **kwargs)`` returns the tangent of the result for the argument's
-        tangent g. "same" is for a function that is linear in the argument: its value at g. None is
-        for a derivative that is zero.
+        ``jvpfun(g, ans, *args, **kwargs)`` returns the tangent of the result for the tangent g of
+        the argument. "same" is for a function that is linear in the argument: its value at g. None
+        means that the derivative is zero.
     argnums : iterable of int, optional
         The arguments that the rules are for; by default the first ones.
     """
@@ -291,7 +291,7 @@ def defjvp(
 
 
 def def_linear(fun: primitive) -> None:
-    """Say that a primitive is linear in each of its arguments, for forward mode.
+    """Declare that a primitive is linear in each argument, for forward mode.
 
     Examples
     --------
@@ -338,7 +338,7 @@ def _numbered(
     rules: Sequence[Function | str | None],
     argnums: Iterable[int] | None,
 ) -> Callable[[int], Any]:
-    """From the position of an argument to its rule."""
+    """A function from the position of an argument to its rule."""
     for rule in rules:
         if not (rule is None or callable(rule) or (rule == "same" and operation == "defjvp")):
             raise ArgumentError(

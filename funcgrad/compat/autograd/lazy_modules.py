@@ -1,13 +1,13 @@
-"""autograd's modules from one table: for each module, the names it has and where each is written.
+"""autograd's modules from one table: the names of each module, and where they are defined.
 
-``install`` makes the modules and puts them into ``sys.modules``, where statements of import find
-them: ``import funcgrad.compat.autograd.scipy.stats.norm`` needs no file of that name. A module
-looks a name up when it is first used, and keeps it. The stubs beside this file tell type checkers
-of the modules that users import most.
+``install`` makes the modules and puts them into ``sys.modules``, where import statements find them:
+``import funcgrad.compat.autograd.scipy.stats.norm`` needs no file of that name. A module looks a
+name up on first use, and keeps it. The stubs beside this file tell type checkers about the modules
+that users import most.
 
-Modules that mirror one of NumPy's or SciPy's have its other names, too. Without tensors among the
-arguments a function there is the other library's own, and returns arrays that may be written to.
-With tensors, also inside lists, it is funcgrad's.
+Modules that mirror a module of NumPy or SciPy have its other names, too. Without tensors among the
+arguments such a function calls the other library, and returns writable arrays. With tensors, also
+inside lists, it calls funcgrad.
 
 >>> import funcgrad as fg
 >>> mean = mirrored("numpy", "mean")
@@ -62,7 +62,7 @@ WRITTEN: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
         "wrap_util": {"differential_operators": "unary_to_nary"},
     }
 )
-"""Modules: names by the file of this package in which they are written, perhaps under another."""
+"""By module: names by the file of this package that defines them, some under another name."""
 
 MIRRORS: Final = (
     *("numpy", "numpy.fft", "numpy.linalg", "numpy.random"),
@@ -71,7 +71,7 @@ MIRRORS: Final = (
     *("scipy.stats.multivariate_normal", "scipy.stats.norm", "scipy.stats.poisson"),
     "scipy.stats.t",
 )
-"""Modules with all other names of the module, or the distribution, of NumPy's or SciPy's."""
+"""Modules that also have all names of a module, or distribution, of NumPy or SciPy."""
 
 
 def install(package: str) -> None:
@@ -80,7 +80,7 @@ def install(package: str) -> None:
     Parameters
     ----------
     package : str
-        The package's name; it is being imported.
+        The name of the package, which is being imported.
     """
     tables: dict[str, LateNames] = {}
     for path in sorted({*WRITTEN, *MIRRORS}):
@@ -111,9 +111,9 @@ def _listed(module: ModuleType, names: LateNames, path: str) -> list[str]:
 
 
 def mirrored(path: str, name: str) -> Any:
-    """Look up a name of one of NumPy's or SciPy's modules or distributions.
+    """Look up a name of a module or distribution of NumPy or SciPy.
 
-    NumPy's ufuncs, types and constants stay its own: ufuncs ask tensors themselves.
+    NumPy's ufuncs, types and constants are returned unchanged: ufuncs dispatch to tensors.
 
     Raises
     ------
@@ -154,7 +154,8 @@ class Distribution:
 
 
 def _paired(theirs: Callable[..., Any], path: str, name: str) -> Any:
-    """A function of SciPy's that is funcgrad's of that name where a tensor is an argument."""
+    """A function of SciPy that calls the funcgrad function of that name if an argument is a
+    tensor."""
     try:
         ours = getattr(resolve_name(f"funcgrad.{path}"), name)
     except AttributeError:
@@ -164,7 +165,7 @@ def _paired(theirs: Callable[..., Any], path: str, name: str) -> Any:
 
 def _refused(name: str, *args: object, **kwargs: object) -> Any:
     raise UnknownFunctionError(
-        f"{name} has no derivative in funcgrad. Compose it from functions that have one, or"
+        f"funcgrad has no derivative of {name}. Compose it from functions that have one, or"
         " give it a rule: f = primitive(function), then defvjp(f, rule); both are in"
         " funcgrad.compat.autograd.extend."
     )

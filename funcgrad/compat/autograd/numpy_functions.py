@@ -1,4 +1,4 @@
-"""Functions that autograd's ``numpy`` has beyond NumPy's, or has in another form.
+"""Functions of autograd's ``numpy`` that NumPy lacks, or has in another form.
 
 >>> import funcgrad.compat.autograd.numpy as np
 >>> from funcgrad.compat.autograd import grad
@@ -30,7 +30,7 @@ _ABSENT: Final = object()
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """``np.r_[x, y, 1:3]`` or ``np.c_[x, y]``: arrays and numbers, joined along an axis."""
+    """``np.r_[x, y, 1:3]`` or ``np.c_[x, y]``: join arrays and scalars along an axis."""
 
     _name: str
     _axis: int
@@ -57,7 +57,7 @@ c_: Final = Joined("c_", -1)
 
 
 def where(condition: ArrayLike, x: ArrayLike = _ABSENT, y: ArrayLike = _ABSENT) -> Any:
-    """Choose elements of ``x`` and ``y``; of Python's numbers and lists, Python's.
+    """Choose elements of ``x`` and ``y``; for Python scalars and lists return NumPy's result.
 
     Raises
     ------
@@ -105,7 +105,7 @@ def make_diagonal(D: ArrayLike, offset: int = 0, axis1: int = -1, axis2: int = -
 def eigh(a: ArrayLike, UPLO: Triangle = "L") -> Any:
     """Compute eigenvalues and eigenvectors of symmetric matrices from one triangle.
 
-    Derivatives flow into that triangle, as in autograd; ``fnp.linalg.eigh`` shares them among both.
+    Derivatives go to that triangle, as in autograd; ``fnp.linalg.eigh`` shares them among both.
     """
     return np.linalg.eigh(a, UPLO) if trace_of(a) is None else plain(fnp.linalg.eigh(a, UPLO))
 
@@ -118,12 +118,12 @@ def eigvalsh(a: ArrayLike, UPLO: Triangle = "L") -> Any:
 
 
 def unbroadcast(x: ArrayLike, target: ArrayLike) -> Any:
-    """Sum a cotangent over the axes along which an argument was repeated.
+    """Sum a cotangent over the axes along which an argument was broadcast.
 
     Parameters
     ----------
     x : array
-        Of the shape that ``target`` was broadcast to.
+        An array of the shape to which ``target`` was broadcast.
     target : array_like
         The argument.
     """

@@ -1,7 +1,7 @@
-"""autograd's ``misc``: containers as vectors, optimizers, fixed points, functions traced once.
+"""autograd's ``misc``: flattened containers, optimizers, fixed points, functions traced once.
 
 The optimizers minimize by ``grad(x, i)``, the gradient at step i, and call ``callback(x, i, g)``
-before each step. ``funcgrad.optim`` has more of them, as functions of one step.
+before each step. ``funcgrad.optim`` has more optimizers, as functions of one step.
 
 >>> x = sgd(lambda x, i: x, {"a": np.ones(2)}, num_iters=100)
 >>> bool(np.all(np.abs(x["a"]) < 0.6))
@@ -37,7 +37,7 @@ State = TypeVar("State")
 def const_graph(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Callable[..., Any]:
     """Fix the first arguments of a function, and compile it by ``fg.jit``.
 
-    Python's code runs again only where shapes, or numbers that it looked at, have changed.
+    The Python code runs again only if shapes, or values that it branched on, have changed.
 
     >>> area = const_graph(lambda a, b: a * b, 2.0)
     >>> area(3.0)
@@ -54,19 +54,19 @@ def fixed_point(
     distance: Callable[[Any, Any], Any],
     tol: float,
 ) -> Any:
-    """Iterate f(a) from ``x0`` until two iterates are nearer than ``tol``.
+    """Iterate f(a) from ``x0`` until successive iterates are closer than ``tol``.
 
     Parameters
     ----------
     f : callable
         ``f(a)(x)`` is like x.
     a : pytree
-        The parameters. The result has derivatives with respect to them, in both modes and at every
-        order, from the equation x = f(a)(x).
+        The parameters. The result is differentiable with respect to them, in both modes and to
+        every order, through the equation x = f(a)(x).
     x0 : pytree
         The starting point, without influence on derivatives.
     distance : callable
-        ``distance(x, y)`` is a number.
+        ``distance(x, y)`` returns a scalar.
     tol : float
 
     >>> from funcgrad.compat.autograd import grad
@@ -90,23 +90,23 @@ def fixed_point(
 
 
 def flatten(value: object) -> tuple[Any, Callable[[Any], Any]]:
-    """Flatten nested tuples, lists and dicts of arrays and numbers to a vector.
+    """Flatten nested tuples, lists and dicts of arrays and scalars to a vector.
 
     Parameters
     ----------
-    value : container, array or number
+    value : container, array or scalar
         The keys of dicts are sorted.
 
     Returns
     -------
     vector : array of shape (n,)
     unflatten : callable
-        From a vector of n numbers to containers like ``value``; both are differentiable.
+        From a vector of n elements to containers like ``value``; both are differentiable.
 
     Raises
     ------
     TreeError
-        A leaf is no array.
+        A leaf is not an array.
     ShapeError
         When ``unflatten`` is called: its argument has another shape.
 
@@ -118,7 +118,7 @@ def flatten(value: object) -> tuple[Any, Callable[[Any], Any]]:
     for leaf in leaves:
         if not isinstance(leaf, Tensor) and np.asarray(leaf).dtype.kind not in "biufc":
             raise TreeError(
-                f"flatten: expected arrays, numbers and containers, got a"
+                f"flatten: expected arrays, scalars and containers, got a"
                 f" {type(leaf).__name__}: {leaf!r}."
             )
     if any(map(holds_tensor, leaves)):
@@ -146,7 +146,7 @@ def flatten(value: object) -> tuple[Any, Callable[[Any], Any]]:
 def flatten_func(
     func: Callable[..., Any], example: object
 ) -> tuple[Callable[..., Any], Callable[[Any], Any], Any]:
-    """Make a function from containers to containers one from vectors to vectors.
+    """Convert a function of containers to a function from vectors to vectors.
 
     Returns
     -------
@@ -164,7 +164,7 @@ def flatten_func(
 
 
 def unflatten_optimizer(optimize: Callable[..., Any]) -> Callable[..., Any]:
-    """Make an optimizer of vectors one of containers.
+    """Convert an optimizer of vectors to an optimizer of containers.
 
     Parameters
     ----------
@@ -241,7 +241,7 @@ def rmsprop(
     gamma: float = 0.9,
     eps: float = 1e-8,
 ) -> Vector:
-    """RMSProp: steps of the gradient over the root of its mean square, which begins at 1.
+    """RMSProp: divide the gradient by the root of its running mean square, which starts at 1.
 
     References
     ----------

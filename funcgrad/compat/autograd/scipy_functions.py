@@ -1,4 +1,4 @@
-"""Functions that autograd's ``scipy`` has in its own form: ``odeint``, ``convolve``, normal ones.
+"""autograd's ``scipy`` functions: ``odeint``, ``convolve``, the multivariate normal distribution.
 
 >>> from funcgrad.compat.autograd import grad
 >>> from funcgrad.compat.autograd.scipy.stats import multivariate_normal, norm
@@ -38,7 +38,7 @@ def odeint(
 ) -> Any:
     """Solve y' = func(y, t, *args), as ``scipy.integrate.odeint`` does, by ``fg.odeint``.
 
-    Everything that the equation depends on has derivatives.
+    The result is differentiable with respect to everything that the equation depends on.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def odeint(
         Returns dy/dt; ``func(t, y, *args)`` with ``tfirst``.
     y0 : array of shape (n,)
     t : array of shape (m,)
-        The times, the first of which is that of ``y0``.
+        The times; ``y0`` is the state at the first one.
     args : sequence of pytrees
     rtol, atol : float
         Tolerances, with SciPy's defaults.
@@ -87,20 +87,19 @@ def convolve(
     dot_axes : pair of sequences of int
         The axes of A and of B to sum over, in pairs.
     mode : {"full", "valid", "same"}
-        How far the shorter array slides: "full" as long as they overlap, "valid" within the longer
-        one, "same" over as many places as A has.
+        As in ``np.convolve``, except that "same" gives the shape of A.
 
     Returns
     -------
     array
-        Its axes are the others of A, the others of B, and the convolved ones.
+        Its axes are the other axes of A, the other axes of B, and the convolved axes.
 
     Raises
     ------
     ArgumentError
-        There is no such mode.
+        ``mode`` has another value.
     ShapeError
-        With "valid", neither array is the longer one along all axes.
+        With "valid", neither array is at least as long as the other along all axes.
 
     >>> convolve(np.array([1.0, 2.0]), np.array([1.0, 1.0]))
     array([1., 3., 2.])
@@ -135,7 +134,7 @@ def convolve(
 
 
 def _padded(array: Tensor, axes: Sequence[int], sizes: Sequence[int], mode: str) -> Tensor:
-    """Zeros around an array that another slides over."""
+    """Pad an array with zeros so that the other can slide over it."""
     widths = [(0, 0)] * array.ndim
     for axis, size in zip(axes, sizes, strict=True):
         if mode == "full":
@@ -146,7 +145,7 @@ def _padded(array: Tensor, axes: Sequence[int], sizes: Sequence[int], mode: str)
 
 
 def normal_entropy(mean: ArrayLike | None = None, cov: ArrayLike = 1.0) -> Any:
-    """Compute half of the log-determinant of 2 π e times the covariance.
+    """The entropy: half the log-determinant of 2 π e times the covariance.
 
     >>> round(float(normal_entropy(np.zeros(2), np.eye(2))), 6)
     2.837877
@@ -164,7 +163,7 @@ def _density(
     cov: ArrayLike = 1.0,
     allow_singular: bool = False,
 ) -> Any:
-    """The density of the normal distribution of several variables, or its logarithm."""
+    """The density of the multivariate normal distribution, or its logarithm."""
     method = mirrored(_NORMAL, name)
     if not holds_tensor((x, mean, cov)):
         return method(x, mean, cov, allow_singular)

@@ -1,4 +1,4 @@
-"""Vector spaces of values: autograd's ``vspace``, for tests and rules that are written with it.
+"""Vector spaces of values: autograd's ``vspace``, for tests and rules that use it.
 
 >>> space = vspace({"a": np.ones(2), "b": 1.0})
 >>> space.size, space.zeros()
@@ -33,7 +33,7 @@ class VSpace:
 
     @property
     def iscomplex(self) -> bool:
-        """Whether there are complex numbers."""
+        """Whether an array is complex."""
         return any(spec.dtype.kind == "c" for spec in self._specs)
 
     @property
@@ -43,7 +43,7 @@ class VSpace:
 
     @property
     def shape(self) -> Any:
-        """The shape of the array; of containers, the spaces of their leaves in their places."""
+        """The shape of the array; for containers, the spaces of their leaves."""
         if self._structure == pytrees.structure(0.0):
             return self._specs[0].shape
         spaces = [VSpace(pytrees.structure(0.0), (spec,)) for spec in self._specs]
@@ -51,7 +51,7 @@ class VSpace:
 
     @property
     def dtype(self) -> Any:
-        """The dtype, of an array's space."""
+        """The dtype of the array."""
         (spec,) = self._specs
         return spec.dtype
 
@@ -60,17 +60,18 @@ class VSpace:
         return pytrees.unflatten(self._structure, numbers)
 
     def zeros(self) -> Any:
-        """Make the zero."""
+        """Make the zero vector."""
         return self._built(np.zeros(spec.shape, spec.dtype) for spec in self._specs)
 
     def ones(self) -> Any:
-        """Make the sum of the standard basis: of complex numbers, 1 + i."""
+        """Make the sum of the standard basis: ones, or 1 + i if complex."""
         return self._built(
             np.full(spec.shape, sum(_units(spec)), spec.dtype) for spec in self._specs
         )
 
     def randn(self) -> Any:
-        """Draw normal numbers by NumPy's global generator, which autograd's users seed."""
+        """Draw from a normal distribution by NumPy's global generator, which users of autograd
+        seed."""
         return self._built(
             np.asarray(
                 sum(np.random.randn(*spec.shape) * unit for unit in _units(spec)),  # noqa: NPY002
@@ -80,7 +81,7 @@ class VSpace:
         )
 
     def standard_basis(self) -> Iterator[Any]:
-        """Go through the vectors of the basis."""
+        """Yield the vectors of the basis."""
         for k, spec in enumerate(self._specs):
             for place in np.ndindex(*spec.shape):
                 for unit in _units(spec):
@@ -117,7 +118,7 @@ def vspace(value: object) -> VSpace:
     Raises
     ------
     LeafError
-        A leaf is no array and no floating-point number.
+        A leaf is neither an array nor a floating-point number.
     """
     leaves, structure = pytrees.flatten(value)
     for leaf in leaves:

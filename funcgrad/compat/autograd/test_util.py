@@ -34,7 +34,7 @@ def check_grads(
 
 
 def check_equivalent(x: Any, y: Any) -> None:
-    """Check that two values have the same containers, shapes and dtypes, and equal numbers.
+    """Check that two values have the same containers, shapes and dtypes, and equal elements.
 
     Raises
     ------
@@ -59,7 +59,7 @@ def combo_check(fun: Callable[..., Any], *options: Any, **named: Any) -> Callabl
     ----------
     fun : callable
     *options, **named
-        For ``check_grads``.
+        Options of ``check_grads``.
 
     Returns
     -------
@@ -81,7 +81,7 @@ def combo_check(fun: Callable[..., Any], *options: Any, **named: Any) -> Callabl
 
 
 def scalar_close(a: float, b: float) -> bool:
-    """Whether two numbers are equal to six digits, or nearly zero both.
+    """Whether two scalars agree to six digits, or are both nearly zero.
 
     Examples
     --------

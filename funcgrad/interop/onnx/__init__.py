@@ -1,4 +1,4 @@
-"""Models of ONNX's as functions. ``Program.to_onnx`` is the other direction.
+"""Load ONNX models as functions. ``Program.to_onnx`` is the other direction.
 
 >>> import pytest
 >>> onnx = pytest.importorskip("onnx")

@@ -1,8 +1,8 @@
-"""An algebra whose numbers are values of an ONNX graph: it writes formulas as nodes.
+"""An algebra over values of an ONNX graph: it writes formulas as nodes.
 
-An operation of NumPy's is resolved to the dtypes in which NumPy computes it; operands are converted
-to these, and the nodes follow. Where ONNX has no operator, several are put together. Random words
-are the formula of their blocks: the same bits, from the same keys.
+A NumPy operation is resolved to the dtypes in which NumPy computes it; operands are cast to them,
+and the nodes are written. If ONNX has no operator, several are composed. Random words are written
+by the formula of their blocks: the same keys give the same bits.
 
 >>> import pytest
 >>> _ = pytest.importorskip("onnx")
@@ -39,17 +39,17 @@ from funcgrad.interop.onnx.graph_writer import (
 from funcgrad.interop.onnx.series import clenshaw, erf_series, erfc_series
 
 Number: TypeAlias = Any
-"""An ``Element``, or a number of Python's or NumPy's."""
+"""An ``Element``, or a Python or NumPy scalar."""
 
 _BOOL: Final = np.dtype(np.bool_)
 _PYTHON: Final[Mapping[str, type]] = MappingProxyType({"b": bool, "i": int, "u": int, "f": float})
 
 
 class Element:
-    """A number of the algebra: a value of the graph, weak where it stands for a Python number."""
+    """An operand of the algebra: a value of the graph, weak if it is a Python scalar."""
 
     __slots__ = ("algebra", "symbol", "weak")
-    __array_ufunc__ = None  # NumPy's scalars leave operators to this class
+    __array_ufunc__ = None  # NumPy scalars leave operators to this class
     __hash__ = object.__hash__
 
     def __init__(self, algebra: ElementAlgebra, symbol: Symbol, weak: bool = False) -> None:
@@ -125,11 +125,11 @@ class ElementAlgebra:
         self.writer = writer
 
     def element(self, symbol: Symbol) -> Element:
-        """A value of the graph as a number."""
+        """Wrap a value of the graph as an element."""
         return Element(self, symbol, symbol.spec.weak)
 
     def symbol(self, number: Number, dtype: np.dtype[Any]) -> Symbol:
-        """A number, which may be Python's or NumPy's, as a value of the graph of a dtype."""
+        """Convert an element or scalar to a value of the graph, in a dtype."""
         if isinstance(number, Element):
             return cast_to(self.writer, number.symbol, dtype)
         return self.writer.constant(number, dtype)
@@ -141,7 +141,7 @@ class ElementAlgebra:
         return partial(self.apply, ufunc)
 
     def apply(self, ufunc: np.ufunc, *operands: Number) -> Number:
-        """Write a function of NumPy's."""
+        """Write a NumPy ufunc."""
         if not any(isinstance(x, Element) for x in operands):
             return ufunc(*operands)
         *kinds, result = ufunc.resolve_dtypes((*map(_kind, operands), *[None] * ufunc.nout))[
@@ -163,10 +163,10 @@ class ElementAlgebra:
         symbols = [x.symbol for x in operands]
         return Element(self, self.writer.node(name, symbols, Spec(shape, dtype), **options))
 
-    # Intrinsics that are no ufuncs of NumPy's.
+    # Intrinsics that are not NumPy ufuncs.
 
     def astype(self, x: Number, dtype: np.dtype[Any]) -> Element:
-        """A number in another dtype."""
+        """Cast to another dtype."""
         return Element(self, self.symbol(x, dtype))
 
     def where(self, condition: Number, x: Number, y: Number) -> Number:
@@ -180,7 +180,7 @@ class ElementAlgebra:
         chosen = [Element(self, self.symbol(value, dtype)) for value in (x, y)]
         if dtype == _BOOL:
             return (truth & chosen[0]) | (~truth & chosen[1])
-        if dtype.kind in "iu" and dtype != np.int32:  # the same bits, for which runtimes choose
+        if dtype.kind in "iu" and dtype != np.int32:  # the same bits in a supported dtype
             chosen = [self.astype(value, np.dtype(np.int64)) for value in chosen]
         out = self.nodes("Where", chosen[0].dtype, truth, *chosen)
         return Element(self, cast_to(self.writer, out.symbol, dtype), weak)
@@ -190,16 +190,16 @@ class ElementAlgebra:
         return x
 
     def imag(self, x: Number) -> Number:
-        """The imaginary part of a real number."""
+        """The imaginary part of a real value."""
         whole: Number = self.astype(x, np.dtype(np.int64)) if x.dtype.kind == "b" else x
         return whole * 0
 
     def join_parts(self, x: Number, y: Number) -> Number:
-        """A complex number, which ONNX's operators do not take."""
+        """Refuse complex values, which ONNX operators do not take."""
         raise UnwritableError("ONNX's operators do not take complex numbers")
 
     def erf(self, x: Number) -> Number:
-        """The error function; in float64 from series of its own, as runtimes have float32's."""
+        """The error function; in float64 from a series, since runtimes have only float32."""
         if x.dtype != np.float64:
             return self.nodes("Erf", x.dtype, x)
         size = abs(x)
@@ -209,23 +209,23 @@ class ElementAlgebra:
         return self.where(size < 1.0, self.copysign(close, x), self.where(size >= 1.0, far, x))
 
     def erfc(self, x: Number) -> Number:
-        """One minus the error function: for great numbers as a product of e**(-x**2)."""
+        """The complementary error function: for large x a product with e**(-x**2)."""
         tail = self._tail(self.maximum(x, 0.5))
         return self.where(x < 0.5, 1.0 - self.erf(x), self.where(self.isnan(x), x, tail))
 
     def _tail(self, x: Number) -> Number:
-        """``erfc`` of numbers from 1/2 on."""
+        """``erfc`` for x >= 1/2."""
         far = self.minimum(x, 28.0)
         place = (far - 4.0) / (far + 4.0)
         return self.exp(-far * far) / (1.0 + 2.0 * far) * clenshaw(erfc_series(), place)
 
     def frexp(self, x: Number) -> tuple[Number, Number]:
-        """The mantissa, from 1/2 on and below 1, and the exponent."""
+        """The mantissa in [1/2, 1), and the exponent."""
         exponent = self.binary_exponent(x)
         return self.ldexp(x, -exponent), exponent
 
     def binary_exponent(self, x: Number) -> Number:
-        """The exponent e of ``x = 2**e * m`` with m from 1/2 on and below 1."""
+        """The exponent e of ``x = 2**e * m`` with m in [1/2, 1)."""
         size = abs(x)
         plain = (size > 0) & (size < np.inf)
         safe = self.where(plain, size, x.dtype.type(1))
@@ -239,7 +239,7 @@ _EXAMPLE: Final[Mapping[Any, Any]] = MappingProxyType({bool: False, int: 0, floa
 
 
 def _kind(x: Number) -> Number:
-    """The dtype of a number; Python's type of a weak one."""
+    """The dtype of an operand; the Python type of a weak one."""
     if isinstance(x, Element):
         return _PYTHON[x.dtype.kind] if x.weak and x.dtype.kind != "b" else x.dtype
     if isinstance(x, np.generic | np.ndarray):
@@ -287,7 +287,7 @@ def random_words(
 
 
 def _words(block: Callable[..., Sequence[Any]], params: Mapping[str, Any]) -> int:
-    """How many words a block has."""
+    """The number of words in a block."""
     zero = np.zeros((), np.uint64)
     with np.errstate(all="ignore"):
         return len(block(intrinsics, zero, zero, zero, **params))

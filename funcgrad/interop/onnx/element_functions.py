@@ -1,7 +1,7 @@
-"""Functions of NumPy's as nodes: each by an operator of ONNX's, or by several.
+"""NumPy functions as nodes: each is one ONNX operator, or several.
 
-A function here gets the algebra and its operands, in the dtype of NumPy's loop, and returns the
-element of the result in that loop's dtype.
+A function here takes the algebra and operands in the dtype of NumPy's loop, and returns the element
+of the result in the dtype of that loop.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ElementAlgebra: TypeAlias = Any
 """The algebra of a graph (``element_algebra.py``), one layer up."""
 
 Element: TypeAlias = Any
-"""One of its numbers."""
+"""A value of that algebra."""
 
 _BOOL: Final = np.dtype(np.bool_)
 _UNSIGNED: Final = MappingProxyType({4: np.dtype(np.uint32), 8: np.dtype(np.uint64)})
@@ -28,7 +28,7 @@ Writer: TypeAlias = Callable[..., Element]
 
 
 def _direct(name: str) -> Writer:
-    """An operator of ONNX's, in the dtype of its operands."""
+    """An ONNX operator, in the dtype of its operands."""
 
     def write(m: ElementAlgebra, *operands: Element) -> Element:
         return m.nodes(name, operands[0].dtype, *operands)
@@ -37,9 +37,9 @@ def _direct(name: str) -> Writer:
 
 
 def _wide(write: Writer) -> Writer:
-    """Compute with short integers in int32 and those of 32 bits without a sign in int64.
+    """Compute with short integers in int32, and with uint32 in int64.
 
-    Not every runtime has operators for all dtypes of integers; converted back they wrap.
+    Not every runtime has operators for all integer dtypes; the conversion back wraps around.
     """
 
     def written(m: ElementAlgebra, *operands: Element) -> Element:
@@ -53,7 +53,7 @@ def _wide(write: Writer) -> Writer:
 
 
 def _arithmetic(name: str, of_bools: str = "") -> Writer:
-    """An operator of numbers, and that of booleans."""
+    """An operator for numeric dtypes, and another for booleans."""
     of_numbers, logical = _wide(_direct(name)), _direct(of_bools)
 
     def write(m: ElementAlgebra, *operands: Element) -> Element:
@@ -75,7 +75,7 @@ def _compared(name: str) -> Writer:
             x, y = [m.astype(number, np.dtype(np.int32)) for number in (x, y)]
         elif x.dtype == np.uint32:
             x, y = [m.astype(number, np.dtype(np.int64)) for number in (x, y)]
-        elif x.dtype == np.uint64 and name != "Equal":  # in the order of integers with a sign
+        elif x.dtype == np.uint64 and name != "Equal":  # as signed integers in the same order
             least = np.int64(-(2**63))
             x, y = [m.astype(number, np.dtype(np.int64)) ^ least for number in (x, y)]
         return m.nodes(name, _BOOL, x, y)
@@ -105,7 +105,7 @@ def _bits(name: str, of_bools: str) -> Writer:
 
 
 def _shifted(direction: str) -> Writer:
-    """Shifts, which ONNX has for integers without a sign: other bits are turned to ones before."""
+    """Shifts, which ONNX has only for unsigned integers: others are converted first."""
 
     def write(m: ElementAlgebra, x: Element, y: Element) -> Element:
         dtype = x.dtype
@@ -132,7 +132,7 @@ def _divided(m: ElementAlgebra, x: Element, y: Element) -> Element:
 
 
 def _remainder_of_integers(m: ElementAlgebra, x: Element, y: Element, truncate: bool) -> Element:
-    """A remainder; NumPy's for a zero divisor is 0."""
+    """A remainder; 0 for a zero divisor, as in NumPy."""
     safe = m.where(y == 0, x.dtype.type(1), y)
     out = _wide(lambda m, a, b: m.nodes("Mod", a.dtype, a, b, fmod=int(truncate)))(m, x, safe)
     return out
@@ -153,7 +153,7 @@ def _remainder(m: ElementAlgebra, x: Element, y: Element) -> Element:
 
 
 def _floor_divided(m: ElementAlgebra, x: Element, y: Element) -> Element:
-    """NumPy's quotient: from a division without remainder, so that rounding cannot move it up."""
+    """NumPy's quotient: subtract the remainder before dividing, so that it cannot round up."""
     if x.dtype.kind in "iu":
         safe = m.where(y == 0, x.dtype.type(1), y)
         whole = _wide(_divided)(m, x - _remainder(m, x, y), safe)
@@ -167,7 +167,7 @@ def _floor_divided(m: ElementAlgebra, x: Element, y: Element) -> Element:
 
 
 def _rounded(name: str) -> Writer:
-    """Rounding, which leaves whole numbers alone."""
+    """Rounding, which leaves integers unchanged."""
 
     def write(m: ElementAlgebra, x: Element) -> Element:
         return x if x.dtype.kind in "biu" else m.nodes(name, x.dtype, x)
@@ -201,7 +201,7 @@ def _expm1(m: ElementAlgebra, x: Element) -> Element:
 
 
 def _log1p(m: ElementAlgebra, x: Element) -> Element:
-    """From the rounded sum, whose rounding error the ratio undoes, as in ``expm1``."""
+    """From the rounded sum; a ratio corrects its rounding error, as in ``expm1``."""
     more = 1.0 + x
     apart = more - 1.0
     plain = (more == np.inf) | (more == 0.0)
@@ -218,7 +218,7 @@ def _cbrt(m: ElementAlgebra, x: Element) -> Element:
     plain = (size > 0) & (size < np.inf)
     safe = m.where(plain, size, 1.0)
     root = m.exp(m.log(safe) / 3.0)
-    root = root - (root - safe / (root * root)) / 3.0  # a step of Newton's
+    root = root - (root - safe / (root * root)) / 3.0  # a Newton step
     return m.where(plain, m.copysign(root, x), x)
 
 
@@ -250,7 +250,7 @@ def _arctan2(m: ElementAlgebra, y: Element, x: Element) -> Element:
 
 
 def _ldexp(m: ElementAlgebra, x: Element, exponent: Element) -> Element:
-    """In four steps, since the power itself may overflow where the product does not."""
+    """In four steps, since the power of two may overflow where the product does not."""
     bounded = m.maximum(m.minimum(m.astype(exponent, np.dtype(np.int64)), 2200), -2200)
     quarter = m.trunc(m.astype(bounded, np.dtype(np.float64)) / 4.0)
     last = m.astype(bounded, np.dtype(np.float64)) - 3.0 * quarter
@@ -262,7 +262,7 @@ def _ldexp(m: ElementAlgebra, x: Element, exponent: Element) -> Element:
 
 
 def _bitwise_count(m: ElementAlgebra, x: Element) -> Element:
-    """The ones of a word, counted in pairs, fours and eights, and these by a product."""
+    """Count the ones of a word in pairs, fours and eights, and sum these by a product."""
     word = np.uint64
     if x.dtype.kind == "i":
         x = abs(x)
@@ -273,17 +273,17 @@ def _bitwise_count(m: ElementAlgebra, x: Element) -> Element:
     return m.astype((x * word(0x0101010101010101)) >> word(56), np.dtype(np.uint8))
 
 
-# ------------------------------------------- in float64, for which runtimes have few functions
+# ---------------------------------------------- float64, for which runtimes lack many functions
 
 
 def _in_double(name: str, composed: Writer) -> Writer:
-    """An operator of ONNX's; in float64, for which few runtimes have it, others in its place."""
+    """An ONNX operator; composed of others in float64, for which few runtimes have it."""
     direct = _direct(name)
     return lambda m, x: composed(m, x) if x.dtype == np.float64 else direct(m, x)
 
 
 def _cosh(m: ElementAlgebra, x: Element) -> Element:
-    """From half the exponent, so that it overflows where the result does."""
+    """From the exponential of x / 2, so that it overflows only where the result does."""
     root = m.exp(abs(x) * 0.5)
     return 0.5 * root * root + 0.5 / root / root
 
@@ -396,4 +396,4 @@ WRITERS: Final[Mapping[str, Writer]] = MappingProxyType(
         "trunc": _trunc,
     }
 )
-"""By the names of NumPy's functions."""
+"""Writers by the names of NumPy functions."""

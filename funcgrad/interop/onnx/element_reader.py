@@ -1,4 +1,4 @@
-"""Read ONNX's operators of elements: arithmetic, functions, comparisons, activations, casts."""
+"""Read elementwise ONNX operators: arithmetic, functions, comparisons, activations, casts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from funcgrad.tensor.tensor import apply1
 
 
 def _of(function: Callable[..., Any]) -> Read:
-    """Apply a function to the inputs alone."""
+    """Apply a function to the inputs, without attributes."""
     return lambda node, *inputs: function(*inputs)
 
 
@@ -27,7 +27,7 @@ def _folded(function: Callable[[Any, Any], Any]) -> Read:
 
 
 def _divided(node: OperatorNode, x: Value, y: Value) -> Value:
-    """A quotient; that of integers is truncated."""
+    """A quotient, truncated for integers."""
     if dtype_of(x).kind == "f":
         return fnp.divide(x, y)
     return fnp.floor_divide(fnp.subtract(x, fnp.fmod(x, y)), y)
@@ -66,7 +66,7 @@ def _isinf(node: OperatorNode, x: Value) -> Value:
 
 
 def cast(node: OperatorNode, x: Value, code: int) -> Value:
-    """Convert to the dtype of ONNX's number."""
+    """Convert to the dtype of an ONNX type code."""
     helper = onnx_library("interop.onnx.load").helper
     dtype = np.dtype(helper.tensor_dtype_to_np_dtype(code))
     if dtype not in DTYPES:
@@ -124,7 +124,7 @@ def _swish(node: OperatorNode, x: Value) -> Value:
 
 
 def _dropout(node: OperatorNode, x: Value, ratio: Value = None, training: Value = None) -> Any:
-    """The input: dropping is for training, which is refused."""
+    """Return the input; training mode is refused."""
     drops = ratio is None or any(numbers(node, ratio, "ratio"))
     if drops and training is not None and any(numbers(node, training, "training_mode")):
         raise node.unread("training_mode is true, and the draws are not ONNX's to repeat")

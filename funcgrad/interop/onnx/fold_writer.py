@@ -1,9 +1,9 @@
-"""Write reductions and scans as nodes, by their folds; sums of products by their letters.
+"""Write reductions and scans as nodes, from their folds, and sums of products from their letters.
 
-ONNX has operators for sums, products, extrema and their places, and for running sums. Any other
-fold halves the elements until one is left; any other scan is ONNX's operator ``Scan``, whose graph
-combines the state so far with that of the next element. Sums of products are ``MatMul`` where the
-letters are those of matrices, else ``Einsum``.
+ONNX has operators for sums, products, extrema, their positions, and cumulative sums. Any other fold
+halves the elements until one is left. Any other scan is a ``Scan``, whose graph combines the state
+so far with the next element. Sums of products are ``MatMul`` if the letters match matrix products,
+else ``Einsum``.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _INT64: Final = np.dtype(np.int64)
 _WIDE: Final = MappingProxyType(
     {"i1": "i4", "u1": "i4", "i2": "i4", "u2": "i4", "u4": "i8", "u8": "i8", "b1": "i4"}
 )
-"""Dtypes for which not every runtime has reductions and products, and those to compute in."""
+"""Dtypes for which some runtimes lack reductions and products, and the dtypes to compute in."""
 
 
 def reduced(
@@ -63,7 +63,7 @@ def _with_axes(shape: Shape, axis: Sequence[int]) -> Shape:
 
 
 def _operator(name: str) -> Callable[..., Symbol]:
-    """A reduction of ONNX's, in the result's dtype."""
+    """An ONNX reduction, in the dtype of the result."""
 
     def write(writer: GraphWriter, x: Symbol, spec: Spec, axis: Sequence[int]) -> Symbol:
         code = f"{spec.dtype.kind}{spec.dtype.itemsize}"
@@ -77,7 +77,7 @@ def _operator(name: str) -> Callable[..., Symbol]:
 
 
 def in_signed_order(writer: GraphWriter, x: Symbol) -> Symbol:
-    """Integers of 64 bits without a sign as some with a sign, in the same order; and back."""
+    """Map uint64 to int64 in the same order, and back."""
     least = writer.constant(-(2**63), _INT64)
     if x.dtype == _INT64:
         turned = writer.node("BitwiseXor", [x, least], Spec(x.shape, _INT64))
@@ -116,13 +116,13 @@ _OPERATORS: Final = (
     (folds.GREATEST, _extremal("ReduceMax")),
     (folds.LEAST, _extremal("ReduceMin")),
     (folds.ALL, _logical("ReduceMin")),
-    (folds.ANY, _logical("ReduceSum")),  # the greatest of no elements is no truth value
+    (folds.ANY, _logical("ReduceSum")),  # the maximum of an empty axis is not a boolean
     (folds.COUNT, _counted),
 )
 
 
 def _in_a_row(writer: GraphWriter, x: Symbol, axis: Sequence[int]) -> tuple[Symbol, int]:
-    """A value whose reduced axes are one, the last, and how many elements that has."""
+    """Merge the reduced axes into a last axis; return its length, too."""
     free = [a for a in range(len(x.shape)) if a not in axis]
     order = [*free, *axis]
     if order != list(range(len(x.shape))):
@@ -133,7 +133,7 @@ def _in_a_row(writer: GraphWriter, x: Symbol, axis: Sequence[int]) -> tuple[Symb
 
 
 def _place(writer: GraphWriter, name: str, x: Symbol, axis: Sequence[int]) -> Symbol:
-    """The place of an extremum; the first NaN is one, which ONNX leaves open."""
+    """The position of an extremum, or of the first NaN, which ONNX leaves open."""
     row, _ = _in_a_row(writer, x, axis)
     spec = Spec(row.shape[:-1], _INT64)
 
@@ -157,7 +157,7 @@ def _place(writer: GraphWriter, name: str, x: Symbol, axis: Sequence[int]) -> Sy
 
 
 def _folded(writer: GraphWriter, fold: Fold, x: Symbol, spec: Spec, axis: Sequence[int]) -> Symbol:
-    """Any fold: the first half of the elements is combined with the second, again and again."""
+    """Any fold: combine neighbours until one element is left."""
     m = ElementAlgebra(writer)
     row, count = _in_a_row(writer, x, axis)
     if not count:
@@ -174,7 +174,7 @@ def _folded(writer: GraphWriter, fold: Fold, x: Symbol, spec: Spec, axis: Sequen
 def _halved(
     m: ElementAlgebra, fold: Fold, states: list[Element], size: int, several: bool
 ) -> list[Element]:
-    """Combine neighbours, so that their order stays; one may be left over."""
+    """Combine neighbours, in order; one element may be left over."""
     pairs = size // 2
 
     def every_second(portion: Element, first: int) -> Element:
@@ -201,7 +201,7 @@ def _parts(state: Any) -> tuple[Any, ...]:
 
 
 def _whole(m: ElementAlgebra, portion: Any, shape: Shape) -> Element:
-    """A part of a state, as an array of a shape."""
+    """A part of a state, broadcast to a shape."""
     symbol = portion.symbol if isinstance(portion, Element) else m.writer.constant(portion)
     return m.element(expanded(m.writer, symbol, shape))
 
@@ -291,7 +291,7 @@ def _scan(
 def multiplied(
     writer: GraphWriter, operands: Sequence[Symbol], letters: Sequence[str], spec: Spec
 ) -> Symbol:
-    """The result of a contraction: letters of both operands, and of the result."""
+    """The result of a contraction, from the letters of the operands and of the result."""
     code = f"{spec.dtype.kind}{spec.dtype.itemsize}"
     wide = np.dtype(_WIDE.get(code, code))
     *names, result = letters
@@ -308,7 +308,7 @@ def multiplied(
 def _without_ones(
     writer: GraphWriter, operands: Sequence[Symbol], names: Sequence[str]
 ) -> tuple[list[Symbol], list[str]]:
-    """Leave out axes of one element that go along with any: ONNX has one size for each letter."""
+    """Drop axes of size 1 that broadcast: in ONNX each letter has a single size."""
     sizes: dict[str, set[int]] = {}
     for x, text in zip(operands, names, strict=True):
         for letter, n in zip(text, x.shape, strict=True):
@@ -324,7 +324,7 @@ def _without_ones(
 def _matrices(
     writer: GraphWriter, operands: Sequence[Symbol], names: Sequence[str], result: str, spec: Spec
 ) -> Symbol | None:
-    """A product of (stacks of) matrices, perhaps transposed, or None."""
+    """A product of matrices or stacks of matrices, perhaps transposed, or None."""
     first, second = names
     inner = [c for c in first if c in second and c not in result]
     if len(inner) != 1 or len(set(first)) != len(first) or len(set(second)) != len(second):

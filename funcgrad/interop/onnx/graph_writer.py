@@ -27,7 +27,7 @@ _INT64: Final = np.dtype(np.int64)
 
 
 class UnwritableError(ProgramError):
-    """An operation, or one with these dtypes or parameters, that ONNX has no operators for.
+    """ONNX has no operators for an operation, or for its dtypes or parameters.
 
     Attributes
     ----------
@@ -63,16 +63,16 @@ class Symbol:
 
 
 class _Shared:
-    """State that a graph and graphs within it share: names, constants, the line that is written.
+    """State that a graph and its subgraphs share: names, constants, the current line.
 
     Attributes
     ----------
     constants : list
-        Nodes of constants, in front of all others of the outermost graph.
+        Nodes of constants, in front of all other nodes of the outermost graph.
     initializers : list
         Arrays that are stored beside the nodes.
     source : str
-        The user's line of the operation that is written.
+        The user's line of the current operation.
     """
 
     def __init__(self, opset: int) -> None:
@@ -86,7 +86,7 @@ class _Shared:
         self.names: set[str] = set()
 
     def fresh(self, stem: str) -> str:
-        """A name that nothing else has."""
+        """A new name."""
         numbers = self.numbers.setdefault(stem, itertools.count())
         while (name := f"{stem}_{next(numbers)}") in self.names:
             pass
@@ -102,7 +102,7 @@ class GraphWriter:
     name : str
     opset : int
     shared : optional
-        That of the graph around this one, whose values this graph may read.
+        The state of the outer graph, whose values this graph may read.
     """
 
     def __init__(self, name: str, opset: int, shared: _Shared | None = None) -> None:
@@ -123,13 +123,13 @@ class GraphWriter:
 
     @contextmanager
     def at_line(self, source: str) -> Iterator[None]:
-        """Write nodes that come from a line of the user's."""
+        """Write nodes for a line of the user's code."""
         before, self.shared.source = self.shared.source, source or self.shared.source
         yield
         self.shared.source = before
 
     def input(self, name: str, spec: Spec) -> Symbol:
-        """Add an input; inside of graphs within graphs it gets a number if the name is taken."""
+        """Add an input; in subgraphs it gets a numbered name if the name is taken."""
         unique = name if name and name not in self.shared.names else self.shared.fresh(name or "x")
         self.shared.names.add(unique)
         symbol = Symbol(unique, spec)
@@ -165,7 +165,7 @@ class GraphWriter:
         return outputs
 
     def constant(self, value: Any, dtype: np.dtype[Any] | None = None) -> Symbol:
-        """A number or a small array as a constant; equal ones are one."""
+        """A scalar or small array as a constant; equal constants are shared."""
         with np.errstate(all="ignore"):
             array = np.asarray(value, dtype)
         key = (array.dtype, array.shape, array.tobytes())
@@ -185,7 +185,7 @@ class GraphWriter:
         return self.constant(np.array(values, _INT64).reshape(-1))
 
     def initializer(self, name: str, array: np.ndarray[Any, Any]) -> Symbol:
-        """An array that is stored beside the nodes, under a name that readers of the graph see."""
+        """An array stored beside the nodes, under a visible name."""
         element_type(array.dtype)
         if name in self.shared.names:
             name = self.shared.fresh(name)
@@ -195,7 +195,7 @@ class GraphWriter:
         return Symbol(name, Spec(array.shape, array.dtype))
 
     def graph(self, outputs: Sequence[Symbol], names: Sequence[str] = (), **options: Any) -> Any:
-        """The finished graph; outputs get the names, or new ones."""
+        """The finished graph; outputs get the names, or new names."""
         named = [
             self.output(out, names[k] if names else self.shared.fresh("result"))
             for k, out in enumerate(outputs)
@@ -209,7 +209,7 @@ class GraphWriter:
         )
 
     def output(self, value: Symbol, name: str) -> Symbol:
-        """A value under a name of its own: an output is neither an input nor another output."""
+        """A value under a new name: an output must not be an input or another output."""
         named = Symbol(name, value.spec)
         self.nodes.append(self.onnx.helper.make_node("Identity", [value.name], [name], name=name))
         return named
@@ -239,7 +239,7 @@ def reshaped(writer: GraphWriter, x: Symbol, shape: Shape) -> Symbol:
 
 
 def expanded(writer: GraphWriter, x: Symbol, shape: Shape) -> Symbol:
-    """A value that is broadcast to a shape."""
+    """A value, broadcast to a shape."""
     if x.shape == shape:
         return x
     return writer.node("Expand", [x, writer.integers(shape)], Spec(shape, x.dtype))
@@ -259,7 +259,7 @@ def sliced(
 
 
 def joined(writer: GraphWriter, parts: Sequence[Symbol], axis: int) -> Symbol:
-    """Values behind one another along an axis."""
+    """Concatenate values along an axis."""
     if len(parts) == 1:
         return parts[0]
     size = sum([value.shape[axis] for value in parts])

@@ -1,4 +1,4 @@
-"""The package ``onnx``, which is imported when it is needed, its dtypes, and its nodes as records.
+"""Import ``onnx`` on first use; dtypes of ONNX; nodes as records.
 
 >>> import pytest
 >>> onnx = pytest.importorskip("onnx")
@@ -22,12 +22,12 @@ from funcgrad.errors import DtypeError, ProgramError, TracerError
 
 
 def onnx_library(function: str) -> Any:
-    """Import ``onnx`` for a function of a name.
+    """Import ``onnx`` for a function, named in the error.
 
     Raises
     ------
     MissingPackageError
-        It is not installed.
+        ``onnx`` is not installed.
     """
     missing = f"{function}: onnx is not installed"
     optional_package("onnx.numpy_helper", missing)
@@ -35,7 +35,7 @@ def onnx_library(function: str) -> Any:
 
 
 def element_type(dtype: np.dtype[Any]) -> int:
-    """Return ONNX's number of a dtype.
+    """Return the ONNX type code of a dtype.
 
     Raises
     ------
@@ -50,11 +50,11 @@ def element_type(dtype: np.dtype[Any]) -> int:
 
 
 Value: TypeAlias = Any
-"""A tensor, an array, or None for an input that is left out."""
+"""A tensor, an array, or None for an omitted input."""
 
 
 class UnreadableError(ProgramError):
-    """An operator of ONNX's, or one with such attributes, that ``interop.onnx.load`` lacks."""
+    """``interop.onnx.load`` does not support an operator, or its attributes."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,9 +69,9 @@ class OperatorNode:
     version : int
         The version of the operators.
     outputs : tuple of str
-        The names of the results; empty for one that nobody reads.
+        The names of the results; empty for a result that is not used.
     run : callable, optional
-        ``(graph, inputs) -> outputs``: runs a graph inside, which may read values around it.
+        ``(graph, inputs) -> outputs``: runs a subgraph, which may read outer values.
     """
 
     operator: str
@@ -81,11 +81,11 @@ class OperatorNode:
     run: Callable[[Any, list[Value]], list[Value]] | None = field(default=None, compare=False)
 
     def get(self, name: str, default: Any = None) -> Any:
-        """An attribute."""
+        """The value of an attribute, or a default."""
         return self.attributes.get(name, default)
 
     def unread(self, why: str) -> UnreadableError:
-        """Make an error about this node."""
+        """Make an error that names this node."""
         return UnreadableError(f"{self.operator}: {why}")
 
 
@@ -94,12 +94,12 @@ Read: TypeAlias = Callable[..., Any]
 
 
 def numbers(node: OperatorNode, value: Value, name: str) -> list[Any]:
-    """The elements of an input that decides shapes, as a list of Python numbers.
+    """The elements of an input that determines shapes, as a list of Python scalars.
 
     Raises
     ------
     ProgramError
-        They are not known while the function is staged or transformed.
+        The values are not known while the function is staged or transformed.
     """
     try:
         listed: list[Any] = np.asarray(value).reshape(-1).tolist()
@@ -112,7 +112,7 @@ def numbers(node: OperatorNode, value: Value, name: str) -> list[Any]:
 
 
 def axes_of(node: OperatorNode, value: Value) -> list[int] | None:
-    """Axes: an input, or in older versions an attribute; None where there are none."""
+    """The axes, from an input or, in older versions, an attribute; None if absent."""
     if value is not None:
         return numbers(node, value, "axes")
     axes = node.get("axes")

@@ -1,6 +1,6 @@
 """Read ``If``, ``Loop`` and ``Scan``, and recurrent layers: RNN, GRU and LSTM.
 
-Graphs inside become functions of control flow; recurrent layers are scans, in one direction or two.
+Subgraphs become functions of control flow; recurrent layers are scans, in one or two directions.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from funcgrad.interop.onnx.library import OperatorNode, Read, Value, numbers
 
 
 def _is_known(x: Value) -> bool:
-    """Whether a value's numbers are known, whatever transformation runs."""
+    """Whether a value is concrete, under every transformation."""
     return type(concrete(x)) in RAW
 
 
@@ -45,7 +45,7 @@ def _chosen(node: OperatorNode, condition: Value) -> tuple[Value, ...]:
 
 
 def _looped(node: OperatorNode, limit: Value = None, condition: Value = None, *carry: Value) -> Any:
-    """A loop: counted ones scan, others run while the condition holds."""
+    """A loop: a scan if the count is known, else a loop while the condition holds."""
     start = [fnp.asarray(x) for x in carry]
     count = None if limit is None else numbers(node, limit, "M")[0]
     stacked = len(node.outputs) - len(start)
@@ -73,7 +73,7 @@ def _is_true(condition: Value) -> bool:
 
 
 def _never_ends(node: OperatorNode) -> bool:
-    """Whether the body hands the condition on as it came, or always returns true."""
+    """Whether the body returns the condition unchanged, or always true."""
     body = node.get("body")
     name = body.output[0].name
     makers = {out: entry for entry in body.node for out in entry.output}
@@ -97,7 +97,7 @@ def _counted(node: OperatorNode, count: int, start: list[Value]) -> tuple[Value,
 def _by_python(
     node: OperatorNode, count: int | None, condition: Value, values: list[Value]
 ) -> tuple[Value, ...]:
-    """A loop of Python's, for stacks whose number of rows the condition decides."""
+    """A Python loop, for stacks whose number of rows depends on the condition."""
     rows: list[list[Value]] = []
     place, going = 0, condition is None or bool(numbers(node, condition, "cond")[0])
     while going and (count is None or place < count):
@@ -112,7 +112,7 @@ def _by_python(
 
 
 def _no_rows(node: OperatorNode, info: Any) -> Value:
-    """A stack without rows, of the shape and dtype that the body declares for them."""
+    """An empty stack, with the shape and dtype of rows that the body declares."""
     kind = info.type.tensor_type
     sizes = [entry.dim_value for entry in kind.shape.dim]
     if not kind.elem_type or 0 in sizes:
@@ -174,7 +174,7 @@ def _activation(
         "thresholdedrelu": lambda x: fnp.where(x > number(alpha, 1.0), x, 0),
     }
     if name.lower() not in activations:
-        raise node.unread(f"there is no activation {name}")
+        raise node.unread(f"unknown activation {name}")
     return activations[name.lower()]
 
 
@@ -216,7 +216,7 @@ def _layer(
     lengths: Value,
     begins: Sequence[Value],
 ) -> tuple[Value, ...]:
-    """Run a layer along time: outputs, and the last states, of all directions."""
+    """Run a layer along time; return outputs and final states of all directions."""
     if node.get("layout", 0):
         x = fnp.swapaxes(x, 0, 1)
         begins = [b if b is None else fnp.swapaxes(b, 0, 1) for b in begins]
@@ -247,7 +247,7 @@ def _layer(
 def _along_time(
     step: Callable[[Any, Any], Any], x: Value, first: list[Value], lengths: Value, backwards: bool
 ) -> tuple[Value, list[Value]]:
-    """Go through the steps; examples that are shorter keep their states and have outputs 0."""
+    """Run the steps; shorter examples keep their states, and their outputs are 0."""
 
     def one(states: Any, row: Any) -> tuple[Any, Any]:
         now, xs = row
@@ -286,7 +286,7 @@ def _rnn(
 
 
 def _with_clip(node: OperatorNode, step: Any) -> Step:
-    """A step whose activations get clipped arguments."""
+    """A step with clipped arguments of activations."""
 
     def clipped(functions: Any, weights: Any, x: Any, states: Any) -> Any:
         bounded = [lambda v, f=f: f(_clipped(node, v)) for f in functions]

@@ -1,6 +1,6 @@
-"""Write loops and choices: ONNX's ``Scan``, ``Loop`` and ``If``, with graphs inside.
+"""Write loops and branches: ONNX's ``Scan``, ``Loop`` and ``If``, with subgraphs.
 
-Graphs inside read values of the graph around by name, so what all steps share is no input.
+Subgraphs read outer values by name, so values that all steps share are not inputs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _INT32: Final = np.dtype(np.int32)
 _INT64: Final = np.dtype(np.int64)
 
 WriteProgram: TypeAlias = Callable[[GraphWriter, Any, Sequence[Symbol]], list[Symbol]]
-"""From a graph, a program and its inputs to its outputs."""
+"""A function from a graph, a program and its inputs to its outputs."""
 
 
 def chosen(
@@ -35,7 +35,7 @@ def chosen(
     specs: Sequence[Spec],
     write: WriteProgram,
 ) -> list[Symbol]:
-    """The results of the branch that the first operand names; several branches are nested."""
+    """The results of the branch that the first operand selects; several branches are nested."""
     number = cast_to(writer, reshaped(writer, operands[0], ()), _INT64)
     return _chosen(writer, number, list(choice.branches), 0, operands[1:], specs, write)
 
@@ -74,7 +74,7 @@ def looped(
     specs: Sequence[Spec],
     write: WriteProgram,
 ) -> list[Symbol]:
-    """The last carry, and the stacks."""
+    """The final carry, and the stacks."""
     shared, carry, arrays = loop.parts(operands)
     if loop.condition is not None:
         return _loop(writer, loop, shared, carry, specs, write)
@@ -98,7 +98,7 @@ def _scan(
     write: WriteProgram,
 ) -> list[Symbol]:
     count = len(arrays)
-    if not count:  # ONNX goes through one array at least
+    if not count:  # ONNX needs at least one scanned array
         arrays = [writer.constant(np.arange(loop.length or 0))]
     body = writer.inside("step")
     states = [body.input("", _plain(x.spec)) for x in carry]
@@ -145,7 +145,7 @@ def _loop(
 
 
 def _in_order(writer: GraphWriter, loop: Loop, results: list[Symbol]) -> list[Symbol]:
-    """The results with the rows of stacks in order: the first step may have made the last row."""
+    """Put the rows of stacks in order: a reversed loop makes the last row first."""
     if not loop.reverse:
         return results
     stacks = [_reversed(writer, x) for x in results[loop.carried :]]

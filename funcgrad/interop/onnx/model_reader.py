@@ -1,4 +1,4 @@
-"""``interop.onnx.load``: a model of ONNX's as a function, and its arrays as parameters."""
+"""``interop.onnx.load``: an ONNX model as a function, with its arrays as parameters."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ OPERATORS: Final[Mapping[str, Read]] = MappingProxyType(
         **WINDOWS,
     }
 )
-"""The operators of ONNX's standard domain that are read."""
+"""The supported operators of the standard ONNX domain."""
 
 _STANDARD: Final = ("", "ai.onnx")
-"""Names of the domain of ONNX's standard operators."""
+"""The names of the standard ONNX domain."""
 
 _NUMBERS: Final = MappingProxyType({"Dropout": (1,), "Range": (0, 1, 2), "Resize": (1, 2)})
-"""Positions of floating inputs that decide shapes: initializers there stay constants."""
+"""Positions of floating inputs that determine shapes: initializers there stay constants."""
 
 
 def load(
     model: str | os.PathLike[str] | bytes | Any,
 ) -> tuple[Callable[..., Any], dict[str, Tensor]]:
-    """Read a model of ONNX's as a function that can be differentiated, jitted and batched.
+    """Load an ONNX model as a function that can be differentiated, jitted and batched.
 
     Parameters
     ----------
@@ -52,31 +52,31 @@ def load(
     Returns
     -------
     f : callable
-        ``f(params, *inputs)``: runs the graph. Inputs come in the order of the graph's, without
-        those that have an initializer. The result is a tensor, or a tuple of tensors if the graph
+        ``f(params, *inputs)`` runs the graph. The inputs are in the order of the graph, without
+        inputs that have an initializer. The result is a tensor, or a tuple of tensors if the graph
         has several outputs.
     params : dict
-        The floating initializers by their names, such as trained weights. Those that decide shapes,
-        and all of other dtypes, are constants of ``f``.
+        The floating initializers by their names, such as trained weights. Initializers that
+        determine shapes, or have other dtypes, are constants of ``f``.
 
     Raises
     ------
     MissingPackageError
         The package ``onnx`` is not installed.
     MissingFileError
-        There is no such file.
+        The file does not exist.
     ProgramError
-        The graph has operators that are not there, or dtypes that tensors do not have; when ``f``
-        is called, an operator with attributes that are not there, or a shape that depends on
-        numbers which are not known while ``f`` is staged.
+        The graph has unsupported operators or dtypes. When ``f`` is called: an operator has
+        unsupported attributes, or a shape depends on values that are not known while ``f`` is
+        staged.
     ArgumentError
-        ``model`` is no model.
+        ``model`` is not a model.
 
     Notes
     -----
-    Operators mean what ONNX's reference says for their version, from version 13 on. Those that it
-    defines by others are read as these. Dropout passes its input on. Derivatives at kinks are those
-    of ``funcgrad.numpy`` and ``funcgrad.nn``.
+    Operators follow ONNX's reference for their version, from version 13 on. Operators that it
+    defines in terms of others are expanded. Dropout passes its input on. Derivatives at kinks
+    follow ``funcgrad.numpy`` and ``funcgrad.nn``.
 
     Examples
     --------
@@ -125,10 +125,10 @@ def load(
 
 
 def _checked(graph: str, params: Any, names: Sequence[str]) -> Mapping[str, Value]:
-    """The parameters, of which none is missing."""
+    """Check that no parameter is missing."""
     if not isinstance(params, Mapping):
         raise ArgumentError(
-            f"the ONNX model {graph}: params is no mapping from names to arrays but a"
+            f"the ONNX model {graph}: params is not a mapping from names to arrays but a"
             f" {type(params).__name__}. Pass what interop.onnx.load returned beside the function."
         )
     missing = sorted([name for name in names if name not in params])
@@ -150,9 +150,9 @@ def _model(onnx: Any, model: Any) -> Any:
     if isinstance(model, bytes):
         try:
             return onnx.load_model_from_string(model)
-        except Exception as error:  # protobuf's own, which moves between versions
+        except Exception as error:  # protobuf's own class, which moves between versions
             raise ArgumentError(
-                f"interop.onnx.load: the bytes are no ONNX model: {error}"
+                f"interop.onnx.load: the bytes are not an ONNX model: {error}"
             ) from error
     if not isinstance(model, str | os.PathLike):
         raise ArgumentError(
@@ -161,15 +161,15 @@ def _model(onnx: Any, model: Any) -> Any:
         )
     path = os.fspath(model)
     if not os.path.isfile(path):
-        raise MissingFileError(f"interop.onnx.load: there is no file {path}.")
+        raise MissingFileError(f"interop.onnx.load: the file {path} does not exist.")
     try:
         return onnx.load_model(path)
-    except Exception as error:  # protobuf's own, which moves between versions
-        raise ArgumentError(f"interop.onnx.load: {path} is no ONNX model: {error}") from error
+    except Exception as error:  # protobuf's own class, which moves between versions
+        raise ArgumentError(f"interop.onnx.load: {path} is not an ONNX model: {error}") from error
 
 
 def _deciding(graph: Any) -> set[str]:
-    """The names of values that decide shapes."""
+    """The names of values that determine shapes."""
     return {
         node.input[k]
         for node in graph.node
@@ -186,7 +186,7 @@ class _Reader:
     ----------
     onnx : module
     versions : mapping
-        From domains to the versions of their operators.
+        The operator versions by domain.
     functions : mapping
         The functions of the model, by domain and name.
     """
@@ -196,7 +196,7 @@ class _Reader:
     functions: Mapping[tuple[str, str], Any]
 
     def array(self, proto: Any) -> np.ndarray[Any, Any]:
-        """The array of a tensor of ONNX's."""
+        """The array of an ONNX tensor."""
         dtype = np.dtype(self.onnx.helper.tensor_dtype_to_np_dtype(proto.data_type))
         if dtype not in DTYPES:
             name = self.onnx.TensorProto.DataType.Name(proto.data_type)
@@ -207,11 +207,11 @@ class _Reader:
         return self.onnx.numpy_helper.to_array(proto)
 
     def version(self, domain: str) -> int:
-        """The version of a domain's operators."""
+        """The operator version of a domain."""
         return self.versions.get(domain, self.versions.get("ai.onnx", 1))
 
     def check(self, graph: Any) -> None:
-        """Refuse a graph with operators that are not there, and name all of them."""
+        """Refuse a graph with unsupported operators, and name all of them."""
         missing = sorted(set(self._missing(graph.node)))
         if missing:
             raise UnreadableError(
@@ -239,10 +239,10 @@ class _Reader:
                 yield from self._missing_of_standard(node)
 
     def _missing_of_standard(self, node: Any) -> Iterator[str]:
-        """Name what an operator lacks that ONNX's standard may define by others."""
+        """Name the unsupported operators in the standard's definition of an operator."""
         try:
             schema = self.onnx.defs.get_schema(node.op_type, self.version(""))
-        except Exception:  # no such operator
+        except Exception:  # unknown operator
             schema = None
         if schema is not None and schema.has_function:
             yield from self._missing(schema.function_body.node)
@@ -250,7 +250,7 @@ class _Reader:
             yield node.op_type
 
     def run(self, graph: Any, values: dict[str, Value]) -> list[Value]:
-        """Run a graph; ``values`` has its inputs, its initializers, and what is around it."""
+        """Run a graph; ``values`` has its inputs, its initializers, and outer values."""
         for node in graph.node:
             self.step(node, values)
         return [values[entry.name] for entry in graph.output]
@@ -304,7 +304,7 @@ class _Reader:
     def _called(
         self, function: Any, attributes: Mapping[str, Any], inputs: list[Value]
     ) -> list[Value]:
-        """Run a function of the model: its nodes, with the call's attributes in their places."""
+        """Run a function of the model: its nodes, with the attributes of the call."""
         values: dict[str, Value] = dict.fromkeys(function.input)
         values.update(zip(function.input, inputs, strict=False))
         usual = {entry.name: self._attribute(entry) for entry in function.attribute_proto}
@@ -313,7 +313,7 @@ class _Reader:
         inside = _Reader(self.onnx, {**self.versions, **versions}, self.functions)
         for proto in function.node:
             inside.step(self._filled(proto, chosen), values)
-        return [values.get(name) for name in function.output]  # some are written where asked for
+        return [values.get(name) for name in function.output]  # some outputs are optional
 
     def _filled(self, proto: Any, attributes: Mapping[str, Any]) -> Any:
         if not any(entry.ref_attr_name for entry in proto.attribute):
@@ -334,7 +334,7 @@ class _Reader:
     def _expanded(
         self, proto: Any, attributes: Mapping[str, Any], inputs: list[Value]
     ) -> list[Value]:
-        """Run the function by which ONNX's standard defines an operator."""
+        """Run the function by which the ONNX standard defines an operator."""
         schema = self.onnx.defs.get_schema(proto.op_type, self.version(""))
         usual = {
             name: self._attribute(entry.default_value)

@@ -65,10 +65,10 @@ from funcgrad.numpy.options import integer, mapping
 from funcgrad.tensor.tensor import wrap
 
 OLDEST: Final = 18
-"""The first version of the operators with bitwise operations and scatters of extrema."""
+"""The first opset with bitwise operations and scatters of extrema."""
 
 USUAL: Final = 20
-"""The version that is written where none is asked for."""
+"""The default opset."""
 
 
 def model_of(
@@ -111,13 +111,13 @@ def model_of(
 
 
 _MOST_BYTES: Final = 2**30
-"""A file holds 2 GiB; arrays of more are stored beside it."""
+"""A file holds 2 GiB; larger arrays are stored beside it."""
 
 
 def _fingerprint(program: Program) -> str:
     try:
         return program.fingerprint()
-    except ProgramError:  # it has operations that a file cannot name
+    except ProgramError:  # its operations cannot be named in a file
         return ""
 
 
@@ -149,7 +149,7 @@ def _result_names(program: Program) -> list[str]:
 
 
 def _stored(program: Program, initializers: Mapping[str, Any]) -> dict[str, np.ndarray[Any, Any]]:
-    """The arrays for inputs that become initializers, by the inputs' names."""
+    """The arrays of inputs that become initializers, by the names of the inputs."""
     specs = dict(zip(program.names, program.inputs, strict=True))
     stored: dict[str, np.ndarray[Any, Any]] = {}
     for argument, tree in initializers.items():
@@ -157,8 +157,8 @@ def _stored(program: Program, initializers: Mapping[str, Any]) -> dict[str, np.n
             name = argument + "".join(path)
             if name not in specs:
                 raise ArgumentError(
-                    f"to_onnx: initializers have a value for {name}, which is no input of program"
-                    f" {program.name}. Its inputs are {', '.join(specs) or 'none'}."
+                    f"to_onnx: initializers have a value for {name}, which is not an input of"
+                    f" program {program.name}. Its inputs are {', '.join(specs) or 'none'}."
                 )
             array = np.asarray(leaf)
             spec = Spec(array.shape, array.dtype)
@@ -172,13 +172,13 @@ def _stored(program: Program, initializers: Mapping[str, Any]) -> dict[str, np.n
 
 
 _SMALL: Final = 16
-"""Constants of at most so many elements are nodes, larger ones initializers."""
+"""Constants of at most this many elements are nodes; larger constants are initializers."""
 
 
 def _write_program(
     writer: GraphWriter, program: Program, operands: Sequence[Symbol]
 ) -> list[Symbol]:
-    """Write a program's equations; return its outputs, of the dtypes that the program says."""
+    """Write the equations of a program; return its outputs, in the dtypes of the program."""
     program = _prepared(program)
     known: list[Any] = [*operands, *[_constant(writer, c.value) for c in program.constants]]
     for equation in program.equations:
@@ -189,12 +189,12 @@ def _write_program(
 
 
 def _prepared(program: Program) -> Program:
-    """The program without calls, and its loops in the forms that ONNX has."""
+    """The program with calls inlined, and its loops in forms that ONNX has."""
     return written_out(inlined(optimize(inlined(program))), python_slices=True)
 
 
 def _constant(writer: GraphWriter, value: Any) -> Any:
-    """A constant: numbers of Python's stay what they are, for formulas."""
+    """A constant; Python scalars stay as they are, for formulas."""
     if type(value) in NUMBERS:
         return value
     array = np.asarray(value)
@@ -273,7 +273,7 @@ def _elements(writer: GraphWriter, equation: Equation, operands: Sequence[Any]) 
 def _by_structure(
     writer: GraphWriter, structure: Any, params: dict[str, Any], operands: list[Symbol], spec: Spec
 ) -> Symbol | None:
-    """The result where the structure determines it, else None."""
+    """The result, if the structure determines it, else None."""
     shapes = [x.shape for x in operands]
     match structure:
         case Movement():
@@ -301,7 +301,7 @@ def _by_structure(
 
 
 def _in_others(writer: GraphWriter, equation: Equation, operands: Sequence[Symbol]) -> list[Symbol]:
-    """Write the operation in others: by its body, or by a function of its values."""
+    """Write the operation in other operations: by its body, or by a replacement."""
     operation, params = equation.operation, dict(equation.params)
     body = REPLACEMENTS.get(operation) or body_of(operation)
     if isinstance(operation.structure, Factored):

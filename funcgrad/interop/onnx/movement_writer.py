@@ -1,8 +1,8 @@
 """Write index maps as nodes: slices, transpositions, broadcasts, else gathers.
 
 A piece of a movement is a box of elements of an operand. Its strides tell which axis of the operand
-each of its axes goes along; so slices, a transposition and a reshape lead to it. Pieces that lie
-behind one another in the result are concatenated; others are scattered.
+each of its axes follows, so slices, a transposition and a reshape make the piece. Pieces that are
+adjacent in the result are concatenated; others are scattered.
 
 >>> _routes((2, 3), (3, 2), 0, (1, 3))  # a transposition: both axes whole, the last one first
 [(1, 0, 3, 1), (0, 0, 2, 1)]
@@ -31,14 +31,14 @@ from funcgrad.interop.onnx.graph_writer import (
 _INT64: Final = np.dtype(np.int64)
 
 Route = tuple[int, int, int, int]
-"""An axis of the operand, the first place along it, the number of places, and the step."""
+"""An axis of the operand, the first position along it, the number of positions, and the step."""
 
 
 def _routes(shape: Shape, counts: Shape, start: int, strides: Sequence[int]) -> list[Route] | None:
-    """Return along which axis of an array each axis of a piece goes; None where one goes along two.
+    """The axis of an array that each axis of a piece follows; None if one follows two axes.
 
-    Axes of the piece that stand still are left out. Axes of the array without a route have one
-    place, which ``start`` says.
+    Axes of the piece with stride 0 are left out. Axes of the array without a route have a single
+    position, given by ``start``.
     """
     steps = dense_strides(shape)
     order = sorted(
@@ -89,7 +89,7 @@ def window(
     still = tuple([n if n > 1 and s else 1 for n, s in zip(shape, strides, strict=True)])
     steps = [s if n > 1 else 0 for n, s in zip(still, strides, strict=True)]
     if start == 0 and prod(still) == prod(x.shape) and tuple(steps) == dense_strides(still):
-        if shape != still:  # axes in front need not be there
+        if shape != still:  # leading axes may be missing
             still = still[next((a for a, n in enumerate(still) if n > 1), len(still)) :]
         return expanded(writer, reshaped(writer, x, still), shape)
     plan = _routes(x.shape, still, start, steps)
@@ -106,7 +106,7 @@ def _along(
     steps: Sequence[int],
     plan: Sequence[Route],
 ) -> Symbol:
-    """Slices along each axis, then a transposition, then axes of one element."""
+    """Slice along each axis, transpose, then add axes of size 1."""
     low = start + sum([min(0, s * (n - 1)) for n, s in zip(still, steps, strict=True)])
     firsts = _firsts(x.shape, low)
     along = {axis: (first, count, step) for axis, first, count, step in plan}
@@ -122,7 +122,7 @@ def _along(
 
 
 def offsets(writer: GraphWriter, shape: Shape, start: int, strides: Sequence[int]) -> Symbol:
-    """The numbers ``start + sum(strides * k)`` for each index ``k``, from a constant an axis."""
+    """``start + sum(strides * k)`` for each index ``k``, from one constant per axis."""
     total: Symbol | None = None
     for axis, (count, stride) in enumerate(zip(shape, strides, strict=True)):
         if stride and count > 1:
@@ -136,7 +136,7 @@ def offsets(writer: GraphWriter, shape: Shape, start: int, strides: Sequence[int
 
 
 def added(writer: GraphWriter, x: Symbol, y: Symbol) -> Symbol:
-    """A sum of values that broadcast."""
+    """Add values that broadcast."""
     return writer.node("Add", [x, y], Spec(np.broadcast_shapes(x.shape, y.shape), x.dtype))
 
 
@@ -176,7 +176,7 @@ def moved(
 
 
 Box = tuple[tuple[int, ...], tuple[int, ...]]
-"""The first place of a box along each axis, and the sizes."""
+"""The first position of a box along each axis, and the sizes."""
 
 
 def _box(piece: Piece, shape: Shape) -> Box | None:
@@ -216,7 +216,7 @@ def _run(piece: Piece, shape: Shape) -> Box | None:
 
 
 def _laid_out(writer: GraphWriter, boxes: list[tuple[Box, Symbol]], spec: Spec) -> Symbol | None:
-    """Concatenate boxes along an axis, gaps filled with zeros; None where they are no such row."""
+    """Concatenate boxes along an axis, with zeros in gaps; None if they do not form such a row."""
     shape = spec.shape
     if len(boxes) == 1:
         return _padded(writer, *boxes[0], spec)

@@ -1,6 +1,7 @@
-"""Operations without a structure for which ONNX has operators: convolutions, orders, windows.
+"""Operations without a structure that ONNX has operators for: convolutions, sorts, windows.
 
-Each is written by a function of the graph, the operands, the results' specs and the parameters.
+Each is written by a function of the graph, the operands, the specs of the results and the
+parameters.
 """
 
 from __future__ import annotations
@@ -46,11 +47,11 @@ WriteOperation: TypeAlias = Callable[..., Symbol]
 
 
 def _float(name: str) -> WriteOperation:
-    """An operator of floating numbers that has the operation's values everywhere."""
+    """A floating-point operator that equals the operation everywhere."""
 
     def write(writer: GraphWriter, spec: Spec, x: Symbol) -> Symbol:
         if x.dtype.kind != "f" or spec.weak:
-            raise UnwritableError("of floating numbers alone")
+            raise UnwritableError("only for floating-point dtypes")
         return writer.node(name, [x], spec)
 
     return write
@@ -60,9 +61,9 @@ def _float(name: str) -> WriteOperation:
 
 
 def _check_convolved(spec: Spec, *operands: Symbol) -> None:
-    """Leave other dtypes to matrix products: onnxruntime convolves short floating numbers alone."""
+    """Refuse other dtypes, for matrix products: onnxruntime convolves only float16 and float32."""
     if spec.dtype.char not in "ef" or any(x.dtype != spec.dtype for x in operands):
-        raise UnwritableError("of short floating numbers alone")
+        raise UnwritableError("only for float16 and float32")
 
 
 def _convolved(
@@ -77,7 +78,7 @@ def _convolved(
     if 0 in (*x.shape, *kernel.shape, *spec.shape):
         return expanded(writer, writer.constant(np.zeros(1, spec.dtype)), spec.shape)
     _check_convolved(spec, x, kernel)
-    line = () if strides else (1,)  # ONNX has one axis at least
+    line = () if strides else (1,)  # ONNX needs at least one axis
     x = reshaped(writer, x, (*x.shape, *line))
     kernel = reshaped(writer, kernel, (*kernel.shape, *line))
     out = writer.node(
@@ -140,7 +141,7 @@ def _correlated(
     dilations: Shape,
     groups: int,
 ) -> Symbol:
-    """A convolution whose kernel is y, of an array whose batch axis is the channels."""
+    """A convolution with the kernel y, of x with batch and channel axes swapped."""
     if 0 in (*x.shape, *y.shape, *spec.shape):
         return expanded(writer, writer.constant(np.zeros(1, spec.dtype)), spec.shape)
     _check_convolved(spec, x, y)
@@ -222,7 +223,7 @@ def _shared(
 
 
 def _ordered(writer: GraphWriter, x: Symbol, axis: int, descending: bool) -> tuple[Symbol, Symbol]:
-    """Sorted values and their places: equal ones stay in order."""
+    """Sorted values and their positions, stable."""
     wide = {"u4": np.int64, "i4": np.int32}.get(x.dtype.str[1:], np.int32)
     keys = x
     if x.dtype == np.uint64:
@@ -253,7 +254,7 @@ def _order(
 
 def _determinant(writer: GraphWriter, spec: Spec, x: Symbol, failed: str = "raise") -> Symbol:
     if x.dtype.char not in "ef" or not x.shape[-1]:  # runtimes lack float64
-        raise UnwritableError("of matrices of short floating numbers")
+        raise UnwritableError("only for matrices of float16 and float32")
     return writer.node("Det", [x], spec)
 
 
@@ -275,4 +276,4 @@ OPERATORS: Final[Mapping[Primitive, WriteOperation]] = MappingProxyType(
         window_sums: _summed,
     }
 )
-"""Where one of them raises ``UnwritableError``, the operation is written by its structure."""
+"""If a writer raises ``UnwritableError``, the operation is written by its structure."""

@@ -1,7 +1,7 @@
-"""Write gathers and scatters: integers choose places, counted in the flattened array.
+"""Write gathers and scatters: integers choose positions in the flattened array.
 
-Along a single axis of an array that is whole otherwise, ONNX's ``Gather`` takes the integers as
-they are.
+If the integers index a single axis and the other axes are whole, ONNX's ``Gather`` takes them
+unchanged.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _INT64: Final = np.dtype(np.int64)
 
 
 def gathered(writer: GraphWriter, places: Places, operands: Sequence[Symbol], spec: Spec) -> Symbol:
-    """The elements of the first operand at places that the others choose."""
+    """The elements of the first operand at the positions that the other operands choose."""
     x = operands[0]
     if not prod(spec.shape):
         return writer.constant(np.zeros(spec.shape, spec.dtype))
@@ -43,7 +43,7 @@ def gathered(writer: GraphWriter, places: Places, operands: Sequence[Symbol], sp
     numbers, inside = _numbers(writer, places, operands)
     numbers = expanded(writer, numbers, spec.shape)
     flat = reshaped(writer, x, (prod(x.shape),))
-    if inside is not None:  # of an array that may be empty, with a zero for places outside
+    if inside is not None:  # append a zero for positions outside; the array may be empty
         flat = joined(writer, [flat, writer.constant(np.zeros(1, x.dtype))], 0)
         outside = writer.constant(np.full((1,) * len(spec.shape), prod(x.shape), np.int64))
         numbers = _where(writer, inside, numbers, outside)
@@ -53,7 +53,7 @@ def gathered(writer: GraphWriter, places: Places, operands: Sequence[Symbol], sp
 def _along_axis(
     writer: GraphWriter, places: Places, operands: Sequence[Symbol], spec: Spec
 ) -> Symbol | None:
-    """``Gather`` along an axis, if the integers choose along that alone."""
+    """``Gather`` along an axis, if the integers choose only along that axis."""
     if len(places.indices) != 1 or places.start or places.indices[0].mode != "raise":
         return None
     (index,) = places.indices
@@ -89,7 +89,7 @@ def _node(writer: GraphWriter, name: str, x: Symbol, y: Symbol, dtype: np.dtype[
 def _numbers(
     writer: GraphWriter, places: Places, operands: Sequence[Symbol]
 ) -> tuple[Symbol, Symbol | None]:
-    """The numbers of the chosen elements, and which of them there are; None if all are there."""
+    """The flat positions of the chosen elements, and a mask of those inside; None if all are."""
     total = offsets(writer, places.shape, places.start, places.strides)
     valid: Symbol | None = None
     for index in places.indices:
@@ -104,7 +104,7 @@ def _numbers(
 def _lined_up(
     writer: GraphWriter, index: IndexArray, places: Places, operands: Sequence[Symbol]
 ) -> Symbol:
-    """The integers of an index array, with axes of one element where they are the same."""
+    """The integers of an index array, with axes of size 1 where they are constant."""
     integers = cast_to(writer, operands[index.operand], _INT64)
     shape = tuple([n if s else 1 for n, s in zip(places.shape, index.strides, strict=True)])
     return window(writer, integers, shape, 0, index.strides)
@@ -113,7 +113,7 @@ def _lined_up(
 def _place(
     writer: GraphWriter, index: IndexArray, integers: Symbol
 ) -> tuple[Symbol, Symbol | None]:
-    """The places that integers choose along an axis, by the mode of the index array."""
+    """The positions that integers choose along an axis, by the mode of the index array."""
     size = writer.constant(index.size, _INT64)
     zero, last = writer.constant(0, _INT64), writer.constant(max(index.size - 1, 0), _INT64)
     if index.mode == "wrap":
@@ -145,7 +145,7 @@ def scattered(
     operands: Sequence[Symbol],
     spec: Spec,
 ) -> Symbol:
-    """The base, or zeros, with updates at chosen places."""
+    """The base, or zeros, with updates at chosen positions."""
     size = prod(spec.shape)
     wide = np.dtype(np.int32) if spec.dtype.itemsize < 4 and spec.dtype.kind != "f" else spec.dtype
     options = _options(fold)
@@ -159,7 +159,7 @@ def scattered(
         return reshaped(writer, cast_to(writer, flat, spec.dtype), spec.shape)
     numbers, inside = _numbers(writer, places, operands)
     numbers = expanded(writer, numbers, places.shape)
-    if inside is not None:  # others go to an element that is dropped
+    if inside is not None:  # updates outside go to an element that is dropped
         flat = joined(writer, [flat, writer.constant(np.zeros(1, dtype))], 0)
         numbers = _where(writer, inside, numbers, writer.constant(size, _INT64))
     updates = cast_to(writer, cast_to(writer, updates, spec.dtype), dtype)

@@ -1,4 +1,4 @@
-"""Read ONNX's reductions, products, orders and normalizations."""
+"""Read ONNX reductions, products, sorts and normalizations."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from funcgrad.scipy.special import logsumexp
 
 
 def _reduced(function: Callable[..., Any]) -> Read:
-    """A reduction over axes, of all elements where there are none."""
+    """A reduction over axes, or over all elements without axes."""
 
     def read(node: OperatorNode, x: Value, axes: Value = None) -> Value:
         chosen = axes_of(node, axes)
@@ -43,7 +43,7 @@ def _log_sum_exp(x: Value, axis: Any, keepdims: bool) -> Value:
 
 
 def _greatest(x: Value, **options: Any) -> Value:
-    """The maximum; that of no elements is the least number."""
+    """The maximum; for empty axes the least value of the dtype."""
     dtype = dtype_of(x)
     low = False if dtype.kind == "b" else -np.inf if dtype.kind == "f" else np.iinfo(dtype).min
     return fnp.max(x, initial=low, **options) if 0 in np.shape(x) else fnp.max(x, **options)
@@ -69,7 +69,7 @@ def _extremal(function: Callable[..., Any]) -> Read:
 def _top(node: OperatorNode, x: Value, k: Value) -> tuple[Value, Value]:
     axis, count = node.get("axis", -1), numbers(node, k, "K")[0]
     if not node.get("sorted", 1) and not node.get("largest", 1):
-        pass  # any order will do, so that of sorted values does
+        pass  # any order is allowed, also sorted values
     descending = bool(node.get("largest", 1))
     order = fnp.argsort(x, axis=axis, stable=True, descending=descending)
     places = fnp.take(order, np.arange(count), axis=axis)
@@ -116,7 +116,7 @@ def _einsum(node: OperatorNode, *operands: Value) -> Value:
 
 
 def _soft(function: Callable[..., Any]) -> Read:
-    """Over an axis; before version 13 over all axes from one on, as one."""
+    """Apply along an axis; before version 13 over all axes from ``axis`` on, merged."""
 
     def read(node: OperatorNode, x: Value) -> Value:
         if node.version >= 13:
@@ -181,7 +181,7 @@ def _group_normalized(node: OperatorNode, x: Value, scale: Value, bias: Value) -
     apart = x - fnp.mean(x, axis=-1, keepdims=True)
     var = fnp.mean(fnp.square(apart), axis=-1, keepdims=True)
     out = apart / fnp.sqrt(var + node.get("epsilon", 1e-5))
-    if node.version < 21:  # a number for each group
+    if node.version < 21:  # one value for each group
         out = out * fnp.reshape(scale, (groups, 1)) + fnp.reshape(bias, (groups, 1))
         return fnp.reshape(out, shape)
     rank = len(shape)

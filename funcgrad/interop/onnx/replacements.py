@@ -1,6 +1,6 @@
-"""Operations without an operator of ONNX's, written in others: elimination, and lengths.
+"""Operations without an ONNX operator, composed of others: elimination, norms, convolutions.
 
-The functions here are staged, and the operations that they apply are exported.
+The functions here are staged, and the resulting operations are exported.
 
 >>> np.asarray(_solutions(np.array([[0.0, 2.0], [1.0, 1.0]]), np.array([[2.0], [3.0]])))
 array([[2.],
@@ -31,16 +31,16 @@ from funcgrad.interop.onnx.series import digamma, log_gamma
 from funcgrad.tensor.tensor import Tensor, apply
 
 _MOST_COFACTORS: Final = 8
-"""The rows until which there are not too many smaller matrices."""
+"""The number of rows up to which the number of minors is moderate."""
 
 
 def _row(matrix: Any, chosen: Any) -> Any:
-    """The row of a matrix at the place where a vector of truth values is true."""
+    """The row of a matrix where a boolean vector is true."""
     return fnp.sum(fnp.where(chosen[..., :, None], matrix, 0), axis=-2)
 
 
 def _eliminated(a: Any, b: Any) -> tuple[Any, Any]:
-    """Eliminate with exchanges of rows: the upper triangle beside what is left of b, and the sign.
+    """Gaussian elimination with pivoting: the upper triangle, the reduced b, and the sign.
 
     Golub and Van Loan, Matrix Computations, 3.4.
     """
@@ -96,7 +96,7 @@ def _solutions(a: Any, b: Any) -> Any:
 
 
 def _square_root(a: Any) -> Any:
-    """Cholesky's factor of a stack of symmetric matrices, column by column."""
+    """The Cholesky factor of a stack of symmetric matrices, column by column."""
     size, places = a.shape[-1], np.arange(a.shape[-1])
 
     def step(factor: Any, k: Any) -> tuple[Any, None]:
@@ -122,7 +122,7 @@ def _dense(bands: Any, lower: int, upper: int) -> Any:
 
 
 def from_factors(factorization: Factorization, a: Any, *others: Any) -> Any:
-    """The results that triangular factors of a give; ``NotImplemented`` for other factors."""
+    """The results from triangular factors of a; ``NotImplemented`` for other factors."""
     if factorization.bands is not None:
         a = _dense(a, *factorization.bands)
     if factorization.factors is Factors.SQUARE_ROOT:
@@ -152,14 +152,14 @@ def from_factors(factorization: Factorization, a: Any, *others: Any) -> Any:
 
 
 def _pivots(a: Tensor) -> tuple[Tensor, Tensor]:
-    """The sign of the exchanges of rows, and the diagonal of the upper triangle."""
+    """The sign of the row swaps, and the diagonal of the upper triangle."""
     size = a.shape[-1]
     whole, sign = _eliminated(a, fnp.zeros((size, 0), a.dtype))
     return sign, fnp.sum(fnp.where(np.eye(size, dtype=bool), whole, 0), axis=-1)
 
 
 def _cofactors(x: Tensor, d: Tensor, failed: str = "raise") -> Tensor:
-    """The determinants of what is left without a row and a column, of singular matrices too."""
+    """The minors without a row and a column, of singular matrices too."""
     size = x.shape[-1]
     if size > _MOST_COFACTORS:
         return NotImplemented
@@ -177,7 +177,7 @@ def _cofactors(x: Tensor, d: Tensor, failed: str = "raise") -> Tensor:
 
 
 def _greatest(x: Any, axis: tuple[int, ...]) -> Any:
-    """The greatest absolute value along axes, 1 where that is 0, infinite or NaN."""
+    """The greatest absolute value along axes; 1 if it is 0, infinite or NaN."""
     greatest = fnp.max(abs(x), axis=axis, keepdims=True, initial=0.0)
     return fnp.where((greatest > 0) & (greatest < np.inf), greatest, 1)
 
@@ -198,7 +198,7 @@ def _directed(c: Any, x: Any, axis: tuple[int, ...]) -> Any:
 
 
 def _columns(x: Any, sizes: Shape, strides: Shape, dilations: Shape, groups: int) -> Any:
-    """Windows as columns of a matrix for each example and group."""
+    """Windows as the columns of a matrix for each example and group."""
     windows = apply(sliding_windows, x, sizes=sizes, strides=strides, dilations=dilations)
     rows = x.shape[1] // groups * prod(sizes)
     return fnp.reshape(windows, (x.shape[0], groups, rows, -1 if windows.size else 0))

@@ -1,4 +1,4 @@
-"""Functions that runtimes of ONNX lack, at least in float64, by Chebyshev's and Stirling's series.
+"""Chebyshev and Stirling series for functions that ONNX runtimes lack, at least in float64.
 
 >>> float(0.5 * clenshaw(erf_series(), np.float64(0.25))) - math.erf(0.5)
 0.0
@@ -36,7 +36,7 @@ class Series(NamedTuple):
 
 
 def clenshaw(series: Series, x: Any) -> Any:
-    """Sum a series, from the last coefficient to the first (Clenshaw 1955)."""
+    """Sum a Chebyshev series, from the last coefficient to the first (Clenshaw 1955)."""
     low, high, coefficients = series
     place = (x - (high + low) / 2) * (2 / (high - low))
     later: Any = 0.0
@@ -76,12 +76,12 @@ def _series(f: Callable[[float], float], low: float, high: float, degree: int) -
 # --------------------------------------------------------------------------------- gamma functions
 
 _SHIFT: Final = 10
-"""From here on the series below have all digits of float64."""
+"""The series below have all digits of float64 from here on."""
 
 _BERNOULLI: Final = tuple(
     map(Fraction, "1/6 -1/30 1/42 -1/30 5/66 -691/2730 7/6 -3617/510 43867/798".split())
 )
-"""Bernoulli's numbers with even indices from 2 on."""
+"""The Bernoulli numbers of even indices from 2 on."""
 
 
 def _in_double(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -96,13 +96,14 @@ def _in_double(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _shifted(x: Any) -> tuple[Any, Any, Any]:
-    """Arguments from 10 on, those to begin with, and whether these are far already."""
+    """Arguments shifted to 10 or more, the positive arguments, and whether these are large
+    already."""
     far = x >= _SHIFT
     return fnp.where(far, x, x + _SHIFT), x, far
 
 
 def _horner(y: Any, coefficients: list[float]) -> Any:
-    """The polynomial in ``1 / y**2`` by Horner's rule."""
+    """A polynomial in ``1 / y**2``, by Horner's rule."""
     z, total = 1 / (y * y), 0.0
     for coefficient in reversed(coefficients):
         total = total * z + coefficient
@@ -129,7 +130,7 @@ def log_gamma(x: Any) -> Any:
 
 @_in_double
 def digamma(x: Any) -> Any:
-    """Its series, a recurrence and a reflection (Abramowitz and Stegun 6.3.18, 5 and 7)."""
+    """The asymptotic series, recurrence and reflection (Abramowitz and Stegun 6.3.18, 5 and 7)."""
     below = x < 0.5
     y, start, far = _shifted(fnp.where(below, 1 - x, x))
     coefficients = [float(b / (2 * k)) for k, b in enumerate(_BERNOULLI, 1)]

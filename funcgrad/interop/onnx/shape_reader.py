@@ -1,4 +1,4 @@
-"""Read ONNX's operators that move elements, make arrays of shapes, or read and write at indices."""
+"""Read ONNX operators that move elements, make arrays of a shape, or index arrays."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def _constant(node: OperatorNode) -> Value:
     ):
         if name in node.attributes:
             return np.asarray(node.get(name), dtype)
-    raise node.unread("constants are arrays and numbers, not texts or sparse arrays")
+    raise node.unread("constants are arrays and scalars, not texts or sparse arrays")
 
 
 def _eye_like(node: OperatorNode, x: Value) -> Value:
@@ -178,7 +178,7 @@ def _space_to_depth(node: OperatorNode, x: Value) -> Value:
 
 
 def _reversed(node: OperatorNode, x: Value, lengths: Value) -> Value:
-    """Reverse the first elements along the axis of time, a number of them for each example."""
+    """Reverse the first elements along the time axis; each example has its own length."""
     time, batch = node.get("time_axis", 0), node.get("batch_axis", 1)
     size = np.shape(x)[time]
     steps = np.arange(size)[:, None]
@@ -191,7 +191,7 @@ def _reversed(node: OperatorNode, x: Value, lengths: Value) -> Value:
 
 
 def _counted(indices: Value, size: int) -> Value:
-    """Indices from 0 on: negative ones count from the end."""
+    """Convert negative indices, which count from the end."""
     indices = fnp.asarray(indices)
     return fnp.where(indices < 0, indices + size, indices)
 
@@ -199,12 +199,12 @@ def _counted(indices: Value, size: int) -> Value:
 def _gathered(node: OperatorNode, x: Value, indices: Value) -> Value:
     axis = node.get("axis", 0)
     if isinstance(x, np.ndarray) and isinstance(indices, np.ndarray | np.generic):
-        return np.take(x, np.asarray(indices, np.int64), axis)  # of shapes, which stay arrays
+        return np.take(x, np.asarray(indices, np.int64), axis)  # shapes stay arrays
     return fnp.take(x, indices, axis=axis)
 
 
 def _grid(shape: tuple[int, ...], indices: Value, axis: int) -> tuple[Value, ...]:
-    """Indices along an axis, among the places along the others."""
+    """Indices along an axis, with ``arange`` along the others."""
     grid: list[Any] = list(np.indices(shape, sparse=True))
     grid[axis] = indices
     return tuple(grid)

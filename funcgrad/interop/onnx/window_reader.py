@@ -1,4 +1,4 @@
-"""Read ONNX's convolutions, poolings and ``Resize``.
+"""Read ONNX convolutions, poolings and ``Resize``.
 
 ``Resize`` is a product with weights along each axis; the weights depend only on the sizes.
 """
@@ -27,7 +27,7 @@ Pads = list[tuple[int, int]]
 def _settings(
     node: OperatorNode, sizes: Sequence[int], kernel: Sequence[int]
 ) -> tuple[list[int], list[int], Pads]:
-    """Strides, dilations, and how far the borders are moved out."""
+    """Strides, dilations, and padding."""
     rank = len(sizes)
     strides = list(node.get("strides") or [1] * rank)
     dilations = list(node.get("dilations") or [1] * rank)
@@ -50,7 +50,7 @@ def _halves(total: int, auto: str) -> tuple[int, int]:
 
 
 def _widened(x: Value, pads: Pads, filler: Any = 0) -> Value:
-    """Move the borders of the last axes out; or in, by negative numbers."""
+    """Pad the last axes; negative pads crop."""
     x = fnp.asarray(x)
     lead = [(0, 0)] * (len(x.shape) - len(pads))
     both = [*lead, *[(max(a, 0), max(b, 0)) for a, b in pads]]
@@ -123,7 +123,7 @@ def _spread(node: OperatorNode, x: Value, kernel: Value, bias: Value = None) -> 
 def _ceiled(
     node: OperatorNode, sizes: Sequence[int], kernel: Sequence[int]
 ) -> tuple[list[int], list[int], Pads, Pads]:
-    """Settings, and how far the last windows reach beyond the padding, where sizes round up."""
+    """Settings, and the extra padding for last windows if sizes round up (``ceil_mode``)."""
     strides, dilations, pads = _settings(node, sizes, kernel)
     extra: Pads = []
     for n, k, s, d, (a, b) in zip(sizes, kernel, strides, dilations, pads, strict=True):
@@ -138,7 +138,7 @@ def _ceiled(
 def _windows(
     node: OperatorNode, x: Value, filler: Any
 ) -> tuple[Value, list[int], list[int], Pads, Pads]:
-    """Windows of the padded array: their places behind those inside of a window."""
+    """Windows of the padded array: window axes first, then the axes of places."""
     kernel = list(node.get("kernel_shape"))
     strides, dilations, pads, extra = _ceiled(node, np.shape(x)[2:], kernel)
     wide = _widened(_widened(x, pads, filler), extra, filler)
@@ -230,7 +230,7 @@ def _unpooled(node: OperatorNode, x: Value, places: Value, shape: Value = None) 
 
 
 def _col2im(node: OperatorNode, x: Value, image: Value, block: Value) -> Value:
-    """The transpose of windows: blocks are added at their places."""
+    """The transpose of windows: add blocks at their places."""
     sizes, kernel = numbers(node, image, "image_shape"), numbers(node, block, "block_shape")
     strides, dilations, pads = _settings(node, sizes, kernel)
     whole = [n + a + b for n, (a, b) in zip(sizes, pads, strict=True)]
@@ -304,7 +304,7 @@ def _lengths(
 
 
 def _places(node: OperatorNode, size: int, length: int, ratio: float) -> Array:
-    """Where the new elements lie among the old ones."""
+    """The coordinates of the new elements among the old ones."""
     k = np.arange(length, dtype=np.float64)
     mode = node.get("coordinate_transformation_mode", "half_pixel")
     if mode == "align_corners":
@@ -340,7 +340,7 @@ def _weights(node: OperatorNode, size: int, length: int, ratio: float) -> Array:
 
 
 def _kernel(node: OperatorNode, distance: Array) -> Array:
-    """The weight at a distance (Keys 1981, for cubic ones)."""
+    """The interpolation weight at a distance (cubic: Keys 1981)."""
     if node.get("mode") == "linear":
         return np.maximum(1 - distance, 0)
     a = node.get("cubic_coeff_a", -0.75)
