@@ -61,8 +61,7 @@ def _above(x: Value) -> Value:
 
 
 def _second(along: Primitive, x: Value, first: Value, second: Value, failed: str) -> Value:
-    """The second derivative in two directions, which is symmetric; as it stands here it is known to
-    be linear in the first."""
+    """The second derivative in two directions: symmetric, and here known to be linear in one."""
     return _above(along(_blocks(x, second), _blocks(first, None), failed=failed))
 
 
@@ -72,7 +71,7 @@ def _from_cut(x: Value, *_: Value, **__: Hashable) -> Value:
 
 
 def _inside(x: Value, *_: Value, **__: Hashable) -> Value:
-    """Real matrices have no real ones if an eigenvalue is negative, and others nearby have not."""
+    """The domain: real matrices without negative eigenvalues, whose result is real."""
     if is_complex(x):
         return ()
     values = eigvals(x)
@@ -179,7 +178,7 @@ expm = _function("expm", lambda x: scipy_linalg("expm").expm(x), expm_along)
 
 
 def _real_if_real(x: Array) -> Array:
-    """Convert complex numbers without imaginary parts to real ones, for a real result of SciPy."""
+    """Convert complex arrays with zero imaginary parts to real: SciPy's result is then real."""
     return x if np.any(x.imag) else np.ascontiguousarray(x.real)
 
 

@@ -275,7 +275,7 @@ def _var_factor(y: Value, x: Value, axis: Axes, keepdims: bool, correction: floa
 
 
 def _std_factor(y: Value, x: Value, axis: Axes, keepdims: bool, correction: float) -> Value:
-    """If all deviations are 0, a kink, the subgradient of least norm and its derivative are 0."""
+    """A kink if all elements are equal: the subgradient of least norm and its derivative are 0."""
     inverse = float(1 / _freedom(shape_of(x), axis, correction))
     return _deviations(x, axis) * (inverse / where(y == 0, np.inf, y))
 

@@ -199,8 +199,7 @@ def _push_svd(
 
 
 def _moved(u: Value, s: Value, inner: Value, image: Value, failed: str) -> Value:
-    """The tangent of all vectors on one side: vectors after the first k only rotate against
-    these."""
+    """The tangent of all vectors on one side; the ones beside the first k only rotate with them."""
     k, rows = shape_of(s)[-1], shape_of(u)[-2]
     first = _columns(u, 0, k)
     moved = matmul(first, inner)
@@ -307,8 +306,7 @@ svd: Primitive = failing(
         kinks=Kinks(_gaps),
     )
 )
-"""U, the singular values in descending order, and V^H; full ones or the first columns. ``apart`` is
-as in ``eigh``."""
+"""U, the descending singular values, and V^H; all columns or the first k; ``apart`` as in eigh."""
 
 
 # ------------------------------------------------------------------------------ singular values

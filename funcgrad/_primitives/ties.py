@@ -58,8 +58,7 @@ Run: TypeAlias = "Sequence[int] | Array"
 
 
 def clusters(s: Array, zeros: int = 0) -> list[list[int]]:
-    """The numbers of equal values, of one matrix, where there are several; without the last ones
-    if these are zeros."""
+    """The indices of groups of equal values of one matrix, without the last ``zeros`` values."""
     runs: list[list[int]] = [[0]] if s.size > zeros else []
     for i, j in pairwise(range(s.size - zeros)):
         if abs(s[i] - s[j]) <= equal_bound(s):

@@ -172,7 +172,7 @@ def _logaddexp2(m: Algebra, x: Value, y: Value) -> Value:
     return m.where(x == y, x + 1, m.maximum(x, y) + behind)
 
 
-# Near 0 the greater argument's digits are left. The bits of float32 depend on the C library.
+# Near 0 it has the digits of the greater argument. Bits of float32 depend on the C library.
 logaddexp: Primitive = _transcendental(
     "logaddexp",
     np.logaddexp,
@@ -250,8 +250,7 @@ hypot: Primitive = elementwise(
 
 
 def _ratio_to_hypot(m: Algebra, x: Value, y: Value) -> Value:
-    """``x / hypot(x, y)``, with its limit at infinity: 1 along an infinite argument, and NaN where
-    both are infinite."""
+    """``x / hypot(x, y)``, also at infinity: 1 for infinite x, and NaN if both are infinite."""
     ratio = m.divide(x, _radius(m, m.hypot(x, y)))
     ratio = m.where((x == np.inf) & m.isfinite(y), 1.0, ratio)
     return m.where((x == -np.inf) & m.isfinite(y), -1.0, ratio)

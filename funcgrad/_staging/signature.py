@@ -120,8 +120,7 @@ class Signature:
         return MISS
 
     def _prefer(self, variant: Variant) -> None:
-        """Try a variant first from now on, since a variant that does not fit may be slow to
-        reject."""
+        """Try a variant first from now on: variants that do not fit may be slow to reject."""
         if self._variants[0] is not variant:
             self._lock.run(lambda: self._put_first(variant))
 

@@ -117,8 +117,7 @@ def _k_times(u: Array, x: Array, orders: Orders, scaled: bool) -> Array:
 
 
 def _i_of_positive(v: Array, x: Array, orders: Orders, scaled: bool) -> Array:
-    """I for positive v: along ``w0 + i theta``, with the saddle ``sinh(w0) = v / x``, and outwards
-    from its ends."""
+    """I for positive v: through the saddle ``sinh(w0) = v / x``, and outwards from both ends."""
     n, m = orders
     saddle = np.arcsinh(v / x)
     size = np.hypot(v, x)

@@ -66,8 +66,7 @@ def _ellipk_derivative(m: Array, order: int, less: Array | None = None) -> Array
 
 
 def _ellipe_derivative(m: Array, order: int) -> Array:
-    """Derivatives of E: by series for small m, else by the differential equation: DLMF 19.4.2 and
-    19.4.9."""
+    """The derivatives of E: a series for small m, else the equations DLMF 19.4.2 and 19.4.9."""
     special = scipy_special("ellipe")
     large = np.abs(m) > _SERIES
     n = np.where(large & (m < 1), m, 0.7)

@@ -50,7 +50,7 @@ def _near(z: Array, order: int) -> Array:
 
 
 def _far(z: Array, order: int) -> Array:
-    """``i / sqrt(pi)`` times the sum of ``(2 k - 1)!! / (2**k z**(2 k + 1))``, differentiated."""
+    """Derivatives of ``i / sqrt(pi)`` times the sum of ``(2 k - 1)!! / (2**k z**(2 k + 1))``."""
     terms, coefficient = [], 1.0
     for k in range(24):
         terms.append(coefficient * math.prod(range(2 * k + 1, 2 * k + 1 + order)) * (-1) ** order)

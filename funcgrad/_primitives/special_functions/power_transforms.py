@@ -25,7 +25,7 @@ __all__ = ["boxcox", "boxcox1p", "inv_boxcox", "inv_boxcox1p", "powm1"]
 
 
 def _bent(y: Value, exponent: Value) -> Value:
-    """The derivative in the exponent of ``y exprel(exponent y)``; at y = -inf it is at its end."""
+    """The derivative of ``y exprel(exponent y)`` by the exponent; at y = -inf its limit."""
     gone = y == -np.inf
     inner = where(gone, 1.0, y)
     near = inner * inner * exponential_moment(exponent * inner, order=1)

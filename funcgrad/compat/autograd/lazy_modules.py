@@ -154,8 +154,7 @@ class Distribution:
 
 
 def _paired(theirs: Callable[..., Any], path: str, name: str) -> Any:
-    """A function of SciPy that calls the funcgrad function of that name if an argument is a
-    tensor."""
+    """A SciPy function that calls funcgrad's of the same name if an argument is a tensor."""
     try:
         ours = getattr(resolve_name(f"funcgrad.{path}"), name)
     except AttributeError:

@@ -70,8 +70,7 @@ class VSpace:
         )
 
     def randn(self) -> Any:
-        """Draw from a normal distribution by NumPy's global generator, which users of autograd
-        seed."""
+        """Draw normal values from NumPy's global generator, which users of autograd seed."""
         return self._built(
             np.asarray(
                 sum(np.random.randn(*spec.shape) * unit for unit in _units(spec)),  # noqa: NPY002

@@ -96,8 +96,7 @@ def _in_double(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _shifted(x: Any) -> tuple[Any, Any, Any]:
-    """Arguments shifted to 10 or more, the positive arguments, and whether these are large
-    already."""
+    """Arguments shifted to 10 or more, the original ones, and whether those are large already."""
     far = x >= _SHIFT
     return fnp.where(far, x, x + _SHIFT), x, far
 
