@@ -168,3 +168,10 @@ def test_no_public_name_is_another_library_s() -> None:
             value = getattr(module, name)
             if isinstance(value, ModuleType):
                 assert value.__name__.startswith("funcgrad"), f"{path}.{name}"
+
+
+def test_static_completion_shows_no_internal_module() -> None:
+    # jedi shows every module of a package, whatever `__all__` and `__dir__` say.
+    modules = {module.name for module in pkgutil.iter_modules(fg.__path__)}
+    public = {name for name in modules if not name.startswith("_")}
+    assert public - {*fg.__all__} == {"compat", "integrate"}  # users import them by their paths
