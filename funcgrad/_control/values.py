@@ -17,7 +17,7 @@ from funcgrad._core.structure.structures import Control
 from funcgrad._core.trace import RAW, Value
 from funcgrad._primitives.broadcasting import broadcast_to
 from funcgrad._primitives.joining import stack
-from funcgrad._primitives.stand_in_examples import deputed
+from funcgrad._primitives.stand_in_examples import with_stand_in
 from funcgrad._primitives.structural import cast
 from funcgrad._programs.equation import as_spec, spec_inside
 from funcgrad._programs.extract import extract, needed, rewired
@@ -196,5 +196,6 @@ def taking_part(mask: Value, values: Sequence[Value], flags: Sequence[bool]) -> 
            [0., 1.]])
     """
     return [
-        deputed(mask, value) if flag else value for value, flag in zip(values, flags, strict=True)
+        with_stand_in(mask, value) if flag else value
+        for value, flag in zip(values, flags, strict=True)
     ]

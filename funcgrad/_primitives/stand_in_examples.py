@@ -1,11 +1,11 @@
-"""Deputies: replacement values for the inactive examples of a batch.
+"""Values that stand in for the inactive examples of a batch.
 
 An operation may raise an error for values of inactive examples, return NaN, or never end. So they
 get the values of an active example, which stands in for them; their results are never read.
 
 >>> import numpy as np
 >>> matrices = np.array([np.zeros((2, 2)), np.eye(2)])
->>> np.linalg.inv(deputed(np.array([False, True]), matrices))[0]
+>>> np.linalg.inv(with_stand_in(np.array([False, True]), matrices))[0]
 array([[1., 0.],
        [0., 1.]])
 """
@@ -19,13 +19,13 @@ from funcgrad._primitives.reduction import position_of_max
 from funcgrad._primitives.selection import where
 from funcgrad._primitives.structural import reshape, unfollowed
 
-__all__ = ["chosen_examples", "deputed", "stand_in_of"]
+__all__ = ["chosen_examples", "stand_in_of", "with_stand_in"]
 
 
-def deputed(mask: Value, values: Value) -> Value:
+def with_stand_in(mask: Value, values: Value) -> Value:
     """Replace examples outside a mask by the first example inside it.
 
-    With an empty mask the first example is used. Deputies have no derivative.
+    With an empty mask the first example is used. Stand-ins have no derivative.
     """
     if shape_of(mask) == (0,):
         return values

@@ -24,7 +24,7 @@ from funcgrad._core.trace import RAW, Value
 from funcgrad._primitives.broadcasting import broadcast_to, sum_to
 from funcgrad._primitives.logic import logical_or
 from funcgrad._primitives.reduction import reduce_any
-from funcgrad._primitives.stand_in_examples import deputed
+from funcgrad._primitives.stand_in_examples import with_stand_in
 from funcgrad._primitives.structural import reshape
 from funcgrad._transforms.active_examples import none_active, with_active
 from funcgrad._transforms.masked import Cotangent, Masked, broadcast, chosen
@@ -104,7 +104,7 @@ def _of_present(flags: Value, x: Value) -> Value:
     if not stack:
         return x
     count, core = prod(stack), shape[len(stack) :]
-    flat = deputed(reshape(flags, shape=(count,)), reshape(x, shape=(count, *core)))
+    flat = with_stand_in(reshape(flags, shape=(count,)), reshape(x, shape=(count, *core)))
     return reshape(flat, shape=shape)
 
 

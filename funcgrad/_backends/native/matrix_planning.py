@@ -1,7 +1,7 @@
 """Products of matrices and linear algebra as steps.
 
-The axes of a contraction are in four groups, each of which is one axis. An elimination is shared by
-all uses of one matrix.
+The axes of a contraction form four groups; each group is handled as one axis. All uses of one
+matrix share an elimination.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ def _put(
     dtypes: tuple[np.dtype[Any], np.dtype[Any]],
     adds_to: bool,
 ) -> None:
-    """Add a step that adds elements to those of a place, or to zeros, and converts them."""
+    """Append a step that converts elements and adds them at a place, or to zeros."""
     source, target = [plan.new(view.shape, dtype) for dtype in dtypes]
     nest = Nest(view.shape)
     plan.views[source] = nest.reads[source] = view

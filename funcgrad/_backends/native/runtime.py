@@ -1,12 +1,12 @@
 """The code between Python and machine code: calls of programs, and calls of Python in their midst.
 
-It is LLVM's text, the same for all programs, and compiled once a process. It knows where the
-numbers of an array lie, and those of Python's and NumPy's numbers, and uses functions of CPython's
-and NumPy's interfaces for the rest. Python's code takes the arguments of a call apart and makes its
-results (``jit``'s entries), so raw values come here.
+It is LLVM text, the same for all programs, and compiled once per process. It knows the memory
+layout of arrays and of Python's and NumPy's scalars; for everything else it calls functions of
+CPython's and NumPy's C interfaces. The entries of ``jit``, in Python, unpack the arguments of a
+call and make its results, so this code gets raw values.
 
-A program is run by a builtin of Python's, ``run_program(*operands, *results)``: the results are
-arrays that are filled. It returns 0; 2 if a guard failed; 3 if an array is not in C order.
+The builtin ``run_program(*operands, *results)`` runs a program and fills the arrays ``results``. It
+returns 0; 2 if a guard failed; 3 if an array is not in C order.
 
 Programs run with and without the interpreter's lock, so what is called in their midst takes it.
 ``look`` returns 1 with an exception, such as an interrupt, which a signal has brought, else 0, and
