@@ -9,7 +9,7 @@ import sys
 import warnings
 from os.path import basename, dirname
 from types import FrameType
-from typing import Final
+from typing import Any, Final
 
 import numpy
 
@@ -51,6 +51,12 @@ def users_line() -> str:
 def line_of_frame(frame: FrameType | None) -> str:
     """File and line of a frame; empty for none."""
     return f"{basename(frame.f_code.co_filename)}:{frame.f_lineno}" if frame else ""
+
+
+def arguments_of(frame: FrameType) -> tuple[Any, ...]:
+    """The positional arguments of a function that is running, whatever their names are."""
+    code = frame.f_code
+    return tuple([frame.f_locals[name] for name in code.co_varnames[: code.co_argcount]])
 
 
 def shorten(error: BaseException) -> None:

@@ -25,7 +25,7 @@ from funcgrad._control.spread import closure
 from funcgrad._control.sweeps import Sweeps
 from funcgrad._control.sweeps_as_loops import as_loops
 from funcgrad._control.transformed_loops import batched, hoisted, leaner
-from funcgrad._control.values import stacked
+from funcgrad._control.values import Steps, stacked
 from funcgrad._control.while_reverse import SweepsRecording, push_sweeps
 from funcgrad._core.primitive import Primitive
 from funcgrad._core.specs import Spec, shape_of
@@ -73,25 +73,11 @@ class LoopCall(ControlCall):
 
     def run(self, args: Values) -> list[Value]:
         loop = self.loop
-        shared, carry, xs = loop.parts(args)
+        _, _, xs = loop.parts(args)
         length = shape_of(xs[0])[0] if xs and loop.length is None else loop.length or 0
-        body, condition, carried = loop.body, loop.condition, loop.carried
-        row_specs = body.output_specs[carried:]
-        rows: list[Sequence[Value]] = []
         known = range(length)[:: -1 if loop.reverse else 1]
-        for step in known if condition is None else count():
-            state = [*shared, *carry]
-            if condition is not None and not condition.evaluate(state)[0]:
-                break
-            for x in xs:
-                state.append(x[step] if type(x) is np.ndarray else view(x, key=Key((step,))))
-            carry = body.evaluate(state)
-            if row_specs:
-                rows.append(carry[carried:])
-                carry = carry[:carried]
-        columns = [[row[k] for row in rows] for k in range(len(row_specs))]
-        ordered = [column[::-1] if loop.reverse else column for column in columns]
-        return [*carry, *map(stacked, ordered, row_specs)]
+        steps = Steps(self.label(), known if loop.condition is None else count())
+        return run_steps(steps, loop, args)
 
     def results(self, *specs: Spec) -> tuple[Spec, ...]:
         loop = self.loop
@@ -163,6 +149,27 @@ class LoopCall(ControlCall):
         return loop.length is None and (
             loop.condition is None or len(loop.body.outputs) > loop.carried
         )
+
+
+def run_steps(steps: Steps, loop: Loop, args: Values) -> list[Value]:
+    """Run a loop step by step; return its results."""
+    shared, carry, xs = loop.parts(args)
+    body, condition, carried = loop.body, loop.condition, loop.carried
+    row_specs = body.output_specs[carried:]
+    rows: list[Sequence[Value]] = []
+    for step in steps:
+        state = [*shared, *carry]
+        if condition is not None and not condition.evaluate(state)[0]:
+            break
+        for x in xs:
+            state.append(x[step] if type(x) is np.ndarray else view(x, key=Key((step,))))
+        carry = body.evaluate(state)
+        if row_specs:
+            rows.append(carry[carried:])
+            carry = carry[:carried]
+    columns = [[row[k] for row in rows] for k in range(len(row_specs))]
+    ordered = [column[::-1] if loop.reverse else column for column in columns]
+    return [*carry, *map(stacked, ordered, row_specs)]
 
 
 def _linear_step(

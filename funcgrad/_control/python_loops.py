@@ -1,14 +1,15 @@
 """A scan as a Python loop: the way it runs outside of programs.
 
 >>> import funcgrad.numpy as fnp
+>>> carry = CarrySpecs.of("scan", "init", 1.0)
 >>> slices = ScannedArrays("scan", fnp.arange(3.0))
->>> looped("scan", lambda c, x: (c + x, c * x), CarrySpecs.of("scan", "init", 1.0), slices, False)
+>>> looped(Steps("scan", range(3)), lambda c, x: (c + x, c * x), carry, slices)
 (Tensor(4.0), Tensor([0., 1., 4.]))
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import index as as_index
 from typing import Any
 
@@ -20,7 +21,7 @@ from funcgrad._control.carry import (
     placed,
     placed_values,
 )
-from funcgrad._control.values import stacked
+from funcgrad._control.values import Steps, stacked
 from funcgrad._core import pytrees
 from funcgrad._core.pytrees import Structure
 from funcgrad._core.specs import Spec, shape_of
@@ -114,7 +115,7 @@ class ScannedArrays:
         """Return the slices of one step."""
         return self.tree([value[step] for value in self.values])
 
-    def iterate(self, steps: range) -> Iterator[Any]:
+    def iterate(self, steps: Iterable[int]) -> Iterator[Any]:
         """Iterate over the slices of some steps."""
         if not self.values:
             tree = self.tree(())
@@ -126,24 +127,24 @@ class ScannedArrays:
 
 
 def looped(
-    operation: str,
+    steps: Steps,
     f: Callable[[Any, Any], Any],
     carried: CarrySpecs,
     slices: ScannedArrays,
-    reverse: bool,
+    reverse: bool = False,
 ) -> tuple[Any, Any]:
     """Run a scan of at least one step; return its last carry and its stacked results."""
-    steps = range(slices.length - 1, -1, -1) if reverse else range(slices.length)
+    operation = steps.operation
     ys: list[Any] = []
     carry = carried.tree()
-    for step, x in zip(steps, slices.iterate(steps), strict=True):
+    for x in slices.iterate(steps):
         out = f(carry, x)
         if type(out) is not tuple or len(out) != 2:
             pair_of(operation, out)
         if not alike(out[0], carry):
-            again = WithAux(lambda first, step=step: pair_of(operation, f(first, slices.at(step))))
+            again = WithAux(lambda first, x=x: pair_of(operation, f(first, x)))
             again.aux = out[1]
-            carry = carried.next(out[0], f" at step {step}", not ys, again)
+            carry = carried.next(out[0], f" at step {steps.number}", not ys, again)
             ys.append(again.aux)
         else:
             carry, y = out

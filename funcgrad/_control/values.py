@@ -7,7 +7,7 @@ array([1., 2.])
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -27,6 +27,27 @@ from funcgrad._transforms.active_examples import refuses_numbers
 from funcgrad._transforms.auxiliary import WithAux
 from funcgrad._transforms.factors import zeros_like
 from funcgrad._transforms.flat_functions import run_batched
+
+
+class Steps:
+    """The steps of a running loop, an iterator that knows the loop's name and the current step.
+
+    It is the first argument of each function that runs a loop: there ``fg.debug`` finds it.
+    """
+
+    __slots__ = ("_numbers", "number", "operation")
+
+    def __init__(self, operation: str, numbers: Iterable[int]) -> None:
+        self.operation = operation
+        self.number: int | None = None  # none has begun
+        self._numbers = iter(numbers)
+
+    def __iter__(self) -> Iterator[int]:
+        return self
+
+    def __next__(self) -> int:
+        self.number = number = next(self._numbers)
+        return number
 
 
 def stacked(rows: Sequence[Value], spec: Spec) -> Value:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import count
 from typing import Any, Final, overload
 
 import numpy as np
@@ -28,7 +29,7 @@ from funcgrad._control.carry import CarrySpecs, alike, count_of, single
 from funcgrad._control.choices import is_unknown, number_in, truth
 from funcgrad._control.loop_operation import apply_loop
 from funcgrad._control.scans import counted
-from funcgrad._control.values import closed_together, strong
+from funcgrad._control.values import Steps, closed_together, strong
 from funcgrad._core import pytrees
 from funcgrad._core.specs import Spec, dtype_of, stand_in
 from funcgrad._core.structure.structures import Loop
@@ -129,7 +130,7 @@ def while_loop(
     stager = running_stager()
     if stager is not None:
         return _staged("while_loop", stager, cond_fun, body_fun, carried, checkpoints)
-    return repeating("while_loop", cond_fun, body_fun, carried)
+    return repeating(Steps("while_loop", count()), cond_fun, body_fun, carried)
 
 
 @overload
@@ -202,7 +203,7 @@ def fori_loop(
 
     if running_stager() is None:
         carried = CarrySpecs.of("fori_loop", "init_val", init_val)
-        return counting_up(range(start, end), spec, body_fun, carried)
+        return counting_up(Steps("fori_loop", range(start, end)), spec, body_fun, carried)
     length = max(0, end - start)
     init = wrap(as_spec(start, spec)), init_val
     return counted(named_like(body_fun, step), init, length, "fori_loop")[1]
@@ -217,19 +218,20 @@ def _counter(lower: Spec, upper: Spec) -> Spec:
 
 
 def counting_up(
-    steps: range, spec: Spec, body_fun: Callable[[Any, Any], Any], carried: CarrySpecs
+    steps: Steps, spec: Spec, body_fun: Callable[[Any, Any], Any], carried: CarrySpecs
 ) -> Any:
     """Run a ``fori_loop`` whose bounds are known."""
     value = carried.tree()
-    if not steps:
-        return _without_steps(carried, lambda value: body_fun(wrap(stand_in(spec)), value))
+    is_first = True
     for number in steps:
         i = wrap(number if spec.weak else spec.dtype.type(number))
         new_value = body_fun(i, value)
         if not alike(new_value, value):
             again = partial(body_fun, i)
-            new_value = carried.next(new_value, f" at i = {number}", number == steps[0], again)
-        value = new_value
+            new_value = carried.next(new_value, f" at i = {number}", is_first, again)
+        value, is_first = new_value, False
+    if is_first:
+        return _without_steps(carried, lambda value: body_fun(wrap(stand_in(spec)), value))
     return value
 
 
@@ -257,42 +259,38 @@ def _counted(first: Value, stop: Value, body_fun: Callable[[Any, Any], Any], ini
 
 
 def repeating(
-    operation: str,
+    steps: Steps,
     cond_fun: Callable[[Any], Any],
     body_fun: Callable[[Any], Any],
     carried: CarrySpecs,
 ) -> Any:
     """Run a ``while_loop`` as Python does."""
-    what = "the result of cond_fun"
     value = carried.tree()
-    number = 0
-    while True:
-        goes_on = truth(operation, what, cond_fun(value))
+    for number in steps:
+        goes_on = truth(steps.operation, "the result of cond_fun", cond_fun(value))
         if type(goes_on) is not np.bool_:
             if is_unknown(goes_on):
-                run = carried, value, goes_on, number
-                return masked_steps(operation, cond_fun, body_fun, *run)
+                return masked_steps(steps, cond_fun, body_fun, carried, value, goes_on)
             goes_on = bool(wrap(goes_on))
         if not goes_on:
-            return value if number else _without_steps(carried, body_fun)
+            break
         new_value = body_fun(value)
         if not alike(new_value, value):
             new_value = carried.next(new_value, f" at step {number}", not number, body_fun)
         value = new_value
-        number += 1
+    return value if steps.number else _without_steps(carried, body_fun)
 
 
 def masked_steps(
-    operation: str,
+    steps: Steps,
     cond_fun: Callable[[Any], Any],
     body_fun: Callable[[Any], Any],
     carried: CarrySpecs,
     value: Any,
     active: Value,
-    number: int,
 ) -> Any:
     """Run the loop on from a step on a batch, in which it ends for each example by itself."""
-    is_first = not number
+    is_first = not steps.number
     active = active_mask(active)
     if not np.any(number_in(active)):
         return _without_steps(carried, body_fun) if is_first else value
@@ -314,9 +312,9 @@ def masked_steps(
         next_leaves = [where(active, concrete(x), y) for x, y in zip(new, old, strict=True)]
         value = carried.tree(next_leaves)
         carried.specs = [strong(spec) for spec in carried.specs]
-        more = truth(operation, "the result of cond_fun", cond_fun(value))
+        next(steps)
+        more = truth(steps.operation, "the result of cond_fun", cond_fun(value))
         active = logical_and(active, more)
-        number += 1
     return value
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from types import FrameType
 
-from funcgrad._base.users_line import LIBRARIES, is_users, line_of_frame
+from funcgrad._base.users_line import LIBRARIES, arguments_of, is_users, line_of_frame
 from funcgrad._programs.equation import bound
 
 
@@ -48,7 +48,7 @@ def staged_line() -> str:
 def _line_around(frame: FrameType | None) -> str:
     while frame is not None and frame.f_code.co_filename.startswith(LIBRARIES):  # as ``is_users``
         if frame.f_code is bound.__code__:
-            source: str = frame.f_locals["equation"].source
+            source: str = arguments_of(frame)[0].source
             if source:
                 return source
         frame = frame.f_back

@@ -10,14 +10,16 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from types import CodeType, FrameType, MappingProxyType
+from collections.abc import Callable
+from types import CodeType, FrameType
 from typing import Any, Final, NamedTuple
 
-from funcgrad._base.users_line import is_users, line_of_frame
-from funcgrad._control.loop_operation import LoopCall
+from funcgrad._base.users_line import arguments_of, is_users, line_of_frame
+from funcgrad._control.loop_operation import run_steps
 from funcgrad._control.python_loops import looped
-from funcgrad._control.whiles import counting_up, masked_steps, repeating
+from funcgrad._control.values import Steps
+from funcgrad._control.whiles import counting_up, repeating
+from funcgrad._core.primitive import Primitive
 from funcgrad._programs.equation import bound
 from funcgrad._transforms.batch import Batcher
 from funcgrad._transforms.checkpoint import CheckpointEntry
@@ -50,48 +52,29 @@ class Location(NamedTuple):
     sizes: tuple[int, ...] = ()
 
 
-_Read = Callable[[Mapping[str, Any]], Any]
+def _codes(*functions: Callable[..., Any]) -> frozenset[CodeType]:
+    return frozenset([function.__code__ for function in functions])
 
 
-def _of_entry(names: Mapping[str, Any]) -> tuple[Any, Any] | None:
-    entry = names["self"]
-    primitive = getattr(entry, "primitive", None)
-    out = getattr(entry, "out", None)
-    return None if primitive is None else (primitive, entry.outs if out is None else out)
+# The functions of the engine that are known here. Each one is given the record that is read.
+_PULLS: Final = _codes(QuickEntry.pull, Entry.pull, MultiResult.pull)
+_PUSHES: Final = _codes(OperationEntry.push, MultiResult.push, push_quick, push_product)
+_LOOPS: Final = _codes(looped, counting_up, repeating, run_steps)
+_BATCHES: Final = _codes(Batcher.process, Batcher.process1, Batcher.process2, Batcher.process_call)
+_AGAIN: Final = CheckpointEntry.again.__code__
 
 
-def _of_names(names: Mapping[str, Any]) -> tuple[Any, Any]:
-    return names["primitive"], names["out"]
+def _differentiated(record: Any, *others: Any) -> tuple[Any, Any] | None:
+    """The operation that a function differentiates, and its result: the last argument, or the
+    record's."""
+    if isinstance(record, Primitive):
+        return record, others[-1]
+    if isinstance(record, MultiResult):
+        return record.primitive, record.outs
+    return (record.primitive, record.out) if isinstance(record, _OPERATIONS) else None
 
 
-_DERIVATIVES: Final[Mapping[CodeType, tuple[str, _Read]]] = MappingProxyType(
-    {
-        QuickEntry.pull.__code__: ("pull", _of_entry),
-        Entry.pull.__code__: ("pull", _of_entry),
-        MultiResult.pull.__code__: ("pull", _of_entry),
-        OperationEntry.push.__code__: ("tangent", _of_entry),
-        MultiResult.push.__code__: ("tangent", _of_entry),
-        push_quick.__code__: ("tangent", _of_names),
-        push_product.__code__: ("tangent", _of_names),
-    }
-)
-"""The functions that run derivatives of operations, and how to read the operation from them."""
-
-_LOOPS: Final[Mapping[CodeType, _Read]] = MappingProxyType(
-    {
-        looped.__code__: lambda names: (names["operation"], names.get("step")),
-        counting_up.__code__: lambda names: ("fori_loop", names.get("number")),
-        repeating.__code__: lambda names: (names["operation"], names.get("number")),
-        masked_steps.__code__: lambda names: (names["operation"], names.get("number")),
-        LoopCall.run.__code__: lambda names: (names["self"].label(), names.get("step")),
-    }
-)
-"""The functions that run loops, and how to read the step from them."""
-
-_BATCHES: Final = frozenset(
-    method.__code__
-    for method in (Batcher.process, Batcher.process1, Batcher.process2, Batcher.process_call)
-)
+_OPERATIONS: Final = QuickEntry, OperationEntry
 
 
 def context(frame: FrameType | None, stop: CodeType | None = None) -> Location:
@@ -102,23 +85,23 @@ def context(frame: FrameType | None, stop: CodeType | None = None) -> Location:
     batches: list[Any] = []
     while frame is not None and frame.f_code is not stop:
         code = frame.f_code
-        if not line and code in _DERIVATIVES and not derivative:
-            word, read = _DERIVATIVES[code]
-            entry = read(frame.f_locals)
-            derivative = word if entry is not None else ""
+        if not line and not derivative and (code in _PULLS or code in _PUSHES):
+            entry = _differentiated(*arguments_of(frame))
+            if entry is not None:
+                derivative = "pull" if code in _PULLS else "tangent"
         elif code in _LOOPS:
-            name, step = _LOOPS[code](frame.f_locals)
-            if step is not None:
-                steps.append((name, step))
-        elif code is CheckpointEntry.again.__code__:
-            steps += reversed(frame.f_locals["self"].steps)
+            running: Steps = arguments_of(frame)[0]
+            if running.number is not None:
+                steps.append((running.operation, running.number))
+        elif code is _AGAIN:
+            steps += reversed(arguments_of(frame)[0].steps)
         elif code in _BATCHES:
-            batch = frame.f_locals["self"]
+            batch = arguments_of(frame)[0]
             if not any(batch is other for other in batches):
                 batches.append(batch)
                 sizes.append(batch.size)
         elif not line and code is bound.__code__:
-            line = frame.f_locals["equation"].source
+            line = arguments_of(frame)[0].source
         elif not line and is_users(frame):
             line = line_of_frame(frame)
         frame = frame.f_back

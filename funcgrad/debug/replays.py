@@ -19,12 +19,13 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import count
-from types import CodeType, FrameType, MappingProxyType
+from types import FrameType
 from typing import Any, Final
 
 import numpy as np
 
 from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._base.users_line import arguments_of
 from funcgrad._core import pytrees
 from funcgrad._core.primitive import Primitive
 from funcgrad._core.trace import NUMBERS, RAW, Raw, Trace, Value, begin_level, bind, bind1, bind2
@@ -234,15 +235,8 @@ def innermost_value(value: object, kind: type[Any]) -> Any:
 # ------------------------------------------------------------------------- closed-over values
 
 
-_BINDING: Final[Mapping[CodeType, Callable[[Mapping[str, Any]], Sequence[Any]]]] = MappingProxyType(
-    {
-        bind.__code__: lambda names: names["args"],
-        bind1.__code__: lambda names: (names["x"],),
-        bind2.__code__: lambda names: (names["x"], names["y"]),
-        apply1.__code__: lambda names: (names["x"],),
-    }
-)
-"""The functions that evaluate operations, and the names of their local variables to read."""
+_BINDING: Final = frozenset([function.__code__ for function in (bind, bind1, bind2, apply1)])
+"""The functions that evaluate operations: they are given the primitive and its operands."""
 
 
 @contextmanager
@@ -262,11 +256,11 @@ def _seeing_constants(trace: Replay) -> Iterator[None]:
                 return  # the trace records it
             out = result._value if type(result) is Tensor else result
             if type(out) in RAW and not _is_finite(out):
-                names = frame.f_locals
-                operands = [
-                    x if type(x) in RAW else x._value for x in _BINDING[frame.f_code](names)
-                ]
-                trace.note_constant(names["primitive"], operands, out, frame)
+                primitive, *operands = arguments_of(frame)
+                if frame.f_code is bind.__code__:
+                    operands = [*operands[0]]
+                raw = [x if type(x) in RAW else x._value for x in operands]
+                trace.note_constant(primitive, raw, out, frame)
 
     sys.setprofile(returned)
     try:
