@@ -12,12 +12,16 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from types import ModuleType
+
+import numpy as np
 
 from funcgrad._core.primitive import Primitive
 from funcgrad._hints.lazy_names import LateNames
@@ -296,6 +300,61 @@ def shared_state(source: Source) -> Iterator[str]:
             yield f"{source.name}:{statement.lineno} {' = '.join(names)}"
 
 
+# ------------------------------------------------------------------------------- process services
+
+READ_ONLY = "Enum Tensor LateNames BoundFormula custom_jvp".split()
+"""Classes whose attributes are set only while an object is made, though Python would let one."""
+
+
+def can_change(value: object) -> bool:
+    """Whether an object is a container, a context variable, or lets its attributes be set."""
+    if isinstance(value, (list, dict, set, bytearray, deque, ContextVar)):
+        return True
+    if isinstance(value, np.ndarray):
+        return value.flags.writeable
+    kind = type(value)
+    if not kind.__module__.startswith("funcgrad"):
+        return hasattr(value, "cache_info")
+    if any(parent.__name__ in READ_ONLY for parent in kind.__mro__):
+        return False
+    slots = [name for parent in kind.__mro__ for name in vars(parent).get("__slots__", ())]
+    for name in [*slots, *getattr(value, "__dict__", ())]:
+        try:
+            setattr(value, name, getattr(value, name))
+        except AttributeError:
+            continue
+        return True
+    return False
+
+
+def process_state(modules: Iterable[ModuleType]) -> Iterator[str]:
+    """The module variables whose value can change, by the module that made it."""
+    known = set()
+    for module in modules:
+        for name, value in list(vars(module).items()):
+            if name.startswith("__") or isinstance(value, (type, ModuleType)) or id(value) in known:
+                continue
+            if can_change(value) and assigns(module, name):
+                known.add(id(value))
+                yield f"{module.__name__.removeprefix('funcgrad.')}.{name}"
+
+
+def assigns(module: ModuleType, name: str) -> bool:
+    """Whether a module assigns to a variable, rather than importing it."""
+    source = next(source for source in SOURCES if source.name == module.__name__)
+    return any(
+        isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store)
+        for node in source.nodes
+    )
+
+
+def services_on_page(page: str) -> set[str]:
+    """The variables in the first column of the page's table of process services."""
+    section = page.partition("\n## Process services\n")[2].partition("\n## ")[0]
+    rows = [line for line in section.splitlines() if line.startswith("| `")]
+    return {name for row in rows for name in re.findall(r"`([\w.]+)`", row.split("|")[1])}
+
+
 # ---------------------------------------------------------------------------------------- exports
 
 
@@ -546,6 +605,14 @@ def kinds_of_operations(source: Source) -> Iterator[str]:
 # ------------------------------------------------------------------------------------- unfinished
 
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX)\b")
+
+
+def reads_of_locals(source: Source) -> Iterator[str]:
+    """Reads of a frame's local variables, which would depend on their names."""
+    if source.name != "funcgrad._base.users_line":  # reads arguments, by position
+        for node in source.nodes:
+            if isinstance(node, ast.Attribute) and node.attr == "f_locals":
+                yield f"{source.name}:{node.lineno} reads local variables"
 
 
 def unfinished_business(source: Source) -> Iterator[str]:

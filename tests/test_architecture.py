@@ -9,11 +9,19 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from contextvars import ContextVar
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
 
+import funcgrad as fg
+from funcgrad._hooks.result_watch import WATCHING, Watching
+from funcgrad._primitives.elementwise import add
+from funcgrad._primitives.index_keys import Key
 from tests.architecture import (
     DEFERRED_IMPORTS,
     KNOWN_ANY,
@@ -22,6 +30,7 @@ from tests.architecture import (
     REPOSITORY,
     SOURCES,
     Source,
+    can_change,
     changed_classes,
     deferred_imports,
     doubled_names,
@@ -38,7 +47,10 @@ from tests.architecture import (
     operations_by_name,
     package_of,
     parameters_of_any_type,
+    process_state,
+    reads_of_locals,
     riddles,
+    services_on_page,
     sets_made_anew,
     shared_state,
     slow_dataclasses,
@@ -69,6 +81,7 @@ CHECKS: tuple[Check, ...] = (
     changed_classes,
     kinds_of_operations,
     unfinished_business,
+    reads_of_locals,
     late_names,
     slow_dataclasses,
     riddles,
@@ -106,6 +119,25 @@ def test_examples_and_tests_share_their_modules() -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", *files]
     done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
+
+
+def test_the_page_lists_all_state_of_the_process() -> None:
+    modules = []
+    for source in SOURCES:
+        with suppress(ImportError):  # of a package that is not installed
+            modules.append(importlib.import_module(source.name))
+    loaded = {module.__name__.removeprefix("funcgrad.") for module in modules}
+    listed = services_on_page((REPOSITORY / "ARCHITECTURE.md").read_text("utf-8"))
+    state = {name for name in listed if name.rpartition(".")[0] in loaded}
+    assert set(process_state(modules)) == state
+    assert state
+
+
+def test_state_is_seen() -> None:
+    changing = [], {1: 2}, {1}, bytearray(), ContextVar("x"), np.zeros(2), cache(abs), Watching()
+    assert all(map(can_change, changing))
+    fixed = 1, "x", (1, 2), frozenset(), WATCHING.__class__, add, Key((1,)), fg.tensor([1.0])
+    assert not any(map(can_change, fixed))
 
 
 def test_exports_exist_and_are_unique() -> None:
@@ -296,6 +328,7 @@ OFFENDERS: Mapping[Check, tuple[str, ...]] = {
         "def f():\n  global x",
         "globals()['x'] = 1",
     ),
+    reads_of_locals: ("frame.f_locals['self']", "x = frame.f_locals"),
     deferred_imports_of_funcgrad: (
         "def f():\n  import funcgrad.errors",
         "def f():\n  from funcgrad import errors",
@@ -394,6 +427,7 @@ INNOCENTS: Mapping[Check, tuple[str, ...]] = {
         "getattr(operation.differential, 'structural', False)",
     ),
     unfinished_business: ("todo_list = ()",),
+    reads_of_locals: ("frame.f_code",),
     late_names: ("x = LateNames(__name__, {'part': 'f'})\n" + CHECKED, CHECKED),
     slow_dataclasses: ("from dataclasses import field, replace",),
     riddles: (

@@ -25,7 +25,7 @@ from funcgrad._control.spread import closure
 from funcgrad._control.sweeps import Sweeps
 from funcgrad._control.sweeps_as_loops import as_loops
 from funcgrad._control.transformed_loops import batched, hoisted, leaner
-from funcgrad._control.values import Steps, stacked
+from funcgrad._control.values import LoopSteps, stacked
 from funcgrad._control.while_reverse import SweepsRecording, push_sweeps
 from funcgrad._core.primitive import Primitive
 from funcgrad._core.specs import Spec, shape_of
@@ -76,7 +76,7 @@ class LoopCall(ControlCall):
         _, _, xs = loop.parts(args)
         length = shape_of(xs[0])[0] if xs and loop.length is None else loop.length or 0
         known = range(length)[:: -1 if loop.reverse else 1]
-        steps = Steps(self.label(), known if loop.condition is None else count())
+        steps = LoopSteps(self.label(), known if loop.condition is None else count())
         return run_steps(steps, loop, args)
 
     def results(self, *specs: Spec) -> tuple[Spec, ...]:
@@ -151,7 +151,7 @@ class LoopCall(ControlCall):
         )
 
 
-def run_steps(steps: Steps, loop: Loop, args: Values) -> list[Value]:
+def run_steps(steps: LoopSteps, loop: Loop, args: Values) -> list[Value]:
     """Run a loop step by step; return its results."""
     shared, carry, xs = loop.parts(args)
     body, condition, carried = loop.body, loop.condition, loop.carried

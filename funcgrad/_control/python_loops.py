@@ -3,7 +3,7 @@
 >>> import funcgrad.numpy as fnp
 >>> carry = CarrySpecs.of("scan", "init", 1.0)
 >>> slices = ScannedArrays("scan", fnp.arange(3.0))
->>> looped(Steps("scan", range(3)), lambda c, x: (c + x, c * x), carry, slices)
+>>> looped(LoopSteps("scan", range(3)), lambda c, x: (c + x, c * x), carry, slices)
 (Tensor(4.0), Tensor([0., 1., 4.]))
 """
 
@@ -21,7 +21,7 @@ from funcgrad._control.carry import (
     placed,
     placed_values,
 )
-from funcgrad._control.values import Steps, stacked
+from funcgrad._control.values import LoopSteps, stacked
 from funcgrad._core import pytrees
 from funcgrad._core.pytrees import Structure
 from funcgrad._core.specs import Spec, shape_of
@@ -127,7 +127,7 @@ class ScannedArrays:
 
 
 def looped(
-    steps: Steps,
+    steps: LoopSteps,
     f: Callable[[Any, Any], Any],
     carried: CarrySpecs,
     slices: ScannedArrays,

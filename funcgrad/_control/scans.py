@@ -18,7 +18,7 @@ from funcgrad._control.carried_types import AnyNumber, Containers, NumberScanned
 from funcgrad._control.carry import CarrySpecs, count_of, pair_of, placed_values
 from funcgrad._control.loop_operation import apply_loop
 from funcgrad._control.python_loops import ScannedArrays, looped
-from funcgrad._control.values import Steps
+from funcgrad._control.values import LoopSteps
 from funcgrad._core import pytrees
 from funcgrad._core.pytrees import Structure
 from funcgrad._core.specs import shape_of
@@ -174,7 +174,7 @@ def _scan(
     stager = running_stager()
     if stager is None and slices.length:
         numbers = range(slices.length)[:: -1 if reverse else 1]
-        return looped(Steps(operation, numbers), f, carried, slices, reverse)
+        return looped(LoopSteps(operation, numbers), f, carried, slices, reverse)
     return _staged(stager, operation, f, carried, slices, reverse, unroll)
 
 

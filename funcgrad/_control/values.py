@@ -29,7 +29,7 @@ from funcgrad._transforms.factors import zeros_like
 from funcgrad._transforms.flat_functions import run_batched
 
 
-class Steps:
+class LoopSteps:
     """The steps of a running loop, an iterator that knows the loop's name and the current step.
 
     It is the first argument of each function that runs a loop: there ``fg.debug`` finds it.

@@ -29,7 +29,7 @@ from funcgrad._control.carry import CarrySpecs, alike, count_of, single
 from funcgrad._control.choices import is_unknown, number_in, truth
 from funcgrad._control.loop_operation import apply_loop
 from funcgrad._control.scans import counted
-from funcgrad._control.values import Steps, closed_together, strong
+from funcgrad._control.values import LoopSteps, closed_together, strong
 from funcgrad._core import pytrees
 from funcgrad._core.specs import Spec, dtype_of, stand_in
 from funcgrad._core.structure.structures import Loop
@@ -130,7 +130,7 @@ def while_loop(
     stager = running_stager()
     if stager is not None:
         return _staged("while_loop", stager, cond_fun, body_fun, carried, checkpoints)
-    return repeating(Steps("while_loop", count()), cond_fun, body_fun, carried)
+    return repeating(LoopSteps("while_loop", count()), cond_fun, body_fun, carried)
 
 
 @overload
@@ -203,7 +203,7 @@ def fori_loop(
 
     if running_stager() is None:
         carried = CarrySpecs.of("fori_loop", "init_val", init_val)
-        return counting_up(Steps("fori_loop", range(start, end)), spec, body_fun, carried)
+        return counting_up(LoopSteps("fori_loop", range(start, end)), spec, body_fun, carried)
     length = max(0, end - start)
     init = wrap(as_spec(start, spec)), init_val
     return counted(named_like(body_fun, step), init, length, "fori_loop")[1]
@@ -218,7 +218,7 @@ def _counter(lower: Spec, upper: Spec) -> Spec:
 
 
 def counting_up(
-    steps: Steps, spec: Spec, body_fun: Callable[[Any, Any], Any], carried: CarrySpecs
+    steps: LoopSteps, spec: Spec, body_fun: Callable[[Any, Any], Any], carried: CarrySpecs
 ) -> Any:
     """Run a ``fori_loop`` whose bounds are known."""
     value = carried.tree()
@@ -259,7 +259,7 @@ def _counted(first: Value, stop: Value, body_fun: Callable[[Any, Any], Any], ini
 
 
 def repeating(
-    steps: Steps,
+    steps: LoopSteps,
     cond_fun: Callable[[Any], Any],
     body_fun: Callable[[Any], Any],
     carried: CarrySpecs,
@@ -282,7 +282,7 @@ def repeating(
 
 
 def masked_steps(
-    steps: Steps,
+    steps: LoopSteps,
     cond_fun: Callable[[Any], Any],
     body_fun: Callable[[Any], Any],
     carried: CarrySpecs,

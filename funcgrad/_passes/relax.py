@@ -31,7 +31,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
@@ -285,4 +284,4 @@ _FACTORS: Final = _table((add, _shared), (subtract, _shared))
 _SUMS: Final = _table((reduce_sum, _scaled_sum), (reduce_mean, _scaled_sum))
 _PRODUCTS: Final = _table((reduce_sum, _summed_product))
 
-RELAXED: Final[Rules] = MappingProxyType(joined(_SUMS, _PRODUCTS, _GROUPS, _FACTORS))
+RELAXED: Final[Rules] = joined(_SUMS, _PRODUCTS, _GROUPS, _FACTORS)

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 from funcgrad._core.primitive import Primitive
@@ -354,7 +355,8 @@ def joined(*tables: Rules) -> Rules:
     """Join tables of rules; rules are tried in the order of the tables."""
     keys = dict.fromkeys([key for table in tables for key in table])
     rules = {key: [rule for table in tables for rule in table.get(key, ())] for key in keys}
-    return {key: tuple(dict.fromkeys(rules_of_key)) for key, rules_of_key in rules.items()}
+    unique = {key: tuple(dict.fromkeys(rules_of_key)) for key, rules_of_key in rules.items()}
+    return MappingProxyType(unique)
 
 
 class _Book:

@@ -10,14 +10,14 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import CodeType, FrameType
 from typing import Any, Final, NamedTuple
 
 from funcgrad._base.users_line import arguments_of, is_users, line_of_frame
 from funcgrad._control.loop_operation import run_steps
 from funcgrad._control.python_loops import looped
-from funcgrad._control.values import Steps
+from funcgrad._control.values import LoopSteps
 from funcgrad._control.whiles import counting_up, repeating
 from funcgrad._core.primitive import Primitive
 from funcgrad._programs.equation import bound
@@ -64,17 +64,16 @@ _BATCHES: Final = _codes(Batcher.process, Batcher.process1, Batcher.process2, Ba
 _AGAIN: Final = CheckpointEntry.again.__code__
 
 
-def _differentiated(record: Any, *others: Any) -> tuple[Any, Any] | None:
-    """The operation that a function differentiates, and its result: the last argument, or the
-    record's."""
+def _differentiated(arguments: Sequence[object]) -> tuple[Primitive, object] | None:
+    """The operation that a function differentiates, and its result, by the function's arguments."""
+    record, *_, last = arguments
     if isinstance(record, Primitive):
-        return record, others[-1]
+        return record, last
     if isinstance(record, MultiResult):
         return record.primitive, record.outs
-    return (record.primitive, record.out) if isinstance(record, _OPERATIONS) else None
-
-
-_OPERATIONS: Final = QuickEntry, OperationEntry
+    if isinstance(record, (QuickEntry, OperationEntry)):
+        return record.primitive, record.out
+    return None
 
 
 def context(frame: FrameType | None, stop: CodeType | None = None) -> Location:
@@ -86,11 +85,11 @@ def context(frame: FrameType | None, stop: CodeType | None = None) -> Location:
     while frame is not None and frame.f_code is not stop:
         code = frame.f_code
         if not line and not derivative and (code in _PULLS or code in _PUSHES):
-            entry = _differentiated(*arguments_of(frame))
+            entry = _differentiated(arguments_of(frame))
             if entry is not None:
                 derivative = "pull" if code in _PULLS else "tangent"
         elif code in _LOOPS:
-            running: Steps = arguments_of(frame)[0]
+            running: LoopSteps = arguments_of(frame)[0]
             if running.number is not None:
                 steps.append((running.operation, running.number))
         elif code is _AGAIN:
