@@ -134,9 +134,27 @@ def test_the_page_lists_all_state_of_the_process() -> None:
 
 
 def test_state_is_seen() -> None:
-    changing = [], {1: 2}, {1}, bytearray(), ContextVar("x"), np.zeros(2), cache(abs), Watching()
+    changing: tuple[object, ...] = (
+        [],
+        {1: 2},
+        {1},
+        bytearray(),
+        ContextVar("x"),
+        np.zeros(2),
+        cache(abs),
+        Watching(),
+    )
     assert all(map(can_change, changing))
-    fixed = 1, "x", (1, 2), frozenset(), WATCHING.__class__, add, Key((1,)), fg.tensor([1.0])
+    fixed: tuple[object, ...] = (
+        1,
+        "x",
+        (1, 2),
+        frozenset(),
+        WATCHING.__class__,
+        add,
+        Key((1,)),
+        fg.tensor([1.0]),
+    )
     assert not any(map(can_change, fixed))
 
 

@@ -43,167 +43,130 @@ ArrayT = TypeVar("ArrayT", bound="Tensor | np.ndarray[Any, Any] | np.generic[Any
 _SecondArray = TypeVar(
     "_SecondArray", bound="Tensor | np.ndarray[Any, Any] | np.generic[Any] | complex"
 )
-_Aux = TypeVar("_Aux", covariant=True)
-_Out = TypeVar("_Out", covariant=True)
 _Given = TypeVar("_Given", bound=Any, contravariant=True)
+_SecondGiven = TypeVar("_SecondGiven", bound=Any, contravariant=True)
+_OfArray = TypeVar("_OfArray", covariant=True)
+_OfSecondArray = TypeVar("_OfSecondArray", covariant=True)
+_OfArrays = TypeVar("_OfArrays", covariant=True)
+_Out = TypeVar("_Out", covariant=True)
 
 
-class Gradient(Protocol[Primal, P]):
-    """``grad(f)``."""
-
-    @overload
-    def __call__(
-        self: Gradient[ArrayT, P], x: Array, /, *args: P.args, **kwargs: P.kwargs
-    ) -> Tensor: ...
-    @overload
-    def __call__(self, x: Primal, /, *args: P.args, **kwargs: P.kwargs) -> Primal: ...
-
-
-class GradientAndAux(Protocol[Primal, P, _Aux]):
-    """``grad(f, has_aux=True)``."""
+class FirstDerivative(Protocol[_Given, P, _OfArray, _Out]):
+    """A function whose result is ``_OfArray`` if its first argument is an array, else ``_Out``."""
 
     @overload
     def __call__(
-        self: GradientAndAux[ArrayT, P, Auxiliary], x: Array, /, *args: P.args, **kwargs: P.kwargs
-    ) -> tuple[Tensor, Auxiliary]: ...
+        self: FirstDerivative[ArrayT, P, Result, Any],
+        x: Array,
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> Result: ...
     @overload
-    def __call__(self, x: Primal, /, *args: P.args, **kwargs: P.kwargs) -> tuple[Primal, _Aux]: ...
+    def __call__(self, x: _Given, /, *args: P.args, **kwargs: P.kwargs) -> _Out: ...
 
 
-class SecondGradient(Protocol[_Given, Second, P]):
-    """``grad(f, argnums=1)``."""
+class SecondDerivative(Protocol[_Given, _SecondGiven, P, _OfArray, _Out]):
+    """A function whose result is ``_OfArray`` if its second argument is an array, else ``_Out``."""
 
     @overload
     def __call__(
-        self: SecondGradient[Primal, ArrayT, P],
+        self: SecondDerivative[Primal, ArrayT, P, Result, Any],
         x: Primal,
         y: Array,
         /,
         *args: P.args,
         **kwargs: P.kwargs,
-    ) -> Tensor: ...
+    ) -> Result: ...
     @overload
-    def __call__(self, x: _Given, y: Second, /, *args: P.args, **kwargs: P.kwargs) -> Second: ...
+    def __call__(
+        self, x: _Given, y: _SecondGiven, /, *args: P.args, **kwargs: P.kwargs
+    ) -> _Out: ...
 
 
-class Gradients(Protocol[Primal, Second, P]):
-    """``grad(f, argnums=(0, 1))``."""
+class BothDerivatives(Protocol[_Given, _SecondGiven, P, _OfArrays, _OfArray, _OfSecondArray, _Out]):
+    """A function with a result for each choice of arrays and trees as its first two arguments."""
 
     @overload
     def __call__(
-        self: Gradients[ArrayT, _SecondArray, P],
+        self: BothDerivatives[ArrayT, _SecondArray, P, Result, Any, Any, Any],
         x: Array,
         y: Array,
         /,
         *args: P.args,
         **kwargs: P.kwargs,
-    ) -> tuple[Tensor, Tensor]: ...
+    ) -> Result: ...
     @overload
     def __call__(
-        self: Gradients[ArrayT, Second, P],
+        self: BothDerivatives[ArrayT, Second, P, Any, Result, Any, Any],
         x: Array,
         y: Second,
         /,
         *args: P.args,
         **kwargs: P.kwargs,
-    ) -> tuple[Tensor, Second]: ...
+    ) -> Result: ...
     @overload
     def __call__(
-        self: Gradients[Primal, _SecondArray, P],
+        self: BothDerivatives[Primal, _SecondArray, P, Any, Any, Result, Any],
         x: Primal,
         y: Array,
         /,
         *args: P.args,
         **kwargs: P.kwargs,
-    ) -> tuple[Primal, Tensor]: ...
+    ) -> Result: ...
     @overload
     def __call__(
-        self, x: Primal, y: Second, /, *args: P.args, **kwargs: P.kwargs
-    ) -> tuple[Primal, Second]: ...
+        self, x: _Given, y: _SecondGiven, /, *args: P.args, **kwargs: P.kwargs
+    ) -> _Out: ...
 
 
-class ValueAndGradient(Protocol[Primal, P]):
-    """``value_and_grad(f)``."""
+Gradient: TypeAlias = FirstDerivative[Primal, P, Tensor, Primal]
+"""``grad(f)``."""
 
-    @overload
-    def __call__(
-        self: ValueAndGradient[ArrayT, P], x: Array, /, *args: P.args, **kwargs: P.kwargs
-    ) -> tuple[Tensor, Tensor]: ...
-    @overload
-    def __call__(
-        self, x: Primal, /, *args: P.args, **kwargs: P.kwargs
-    ) -> tuple[Tensor, Primal]: ...
+GradientAndAux: TypeAlias = FirstDerivative[
+    Primal, P, tuple[Tensor, Auxiliary], tuple[Primal, Auxiliary]
+]
+"""``grad(f, has_aux=True)``."""
 
+SecondGradient: TypeAlias = SecondDerivative[Primal, Second, P, Tensor, Second]
+"""``grad(f, argnums=1)``."""
 
-class ValueGradientAndAux(Protocol[Primal, P, _Aux]):
-    """``value_and_grad(f, has_aux=True)``."""
+Gradients: TypeAlias = BothDerivatives[
+    Primal,
+    Second,
+    P,
+    tuple[Tensor, Tensor],
+    tuple[Tensor, Second],
+    tuple[Primal, Tensor],
+    tuple[Primal, Second],
+]
+"""``grad(f, argnums=(0, 1))``."""
 
-    @overload
-    def __call__(
-        self: ValueGradientAndAux[ArrayT, P, Auxiliary],
-        x: Array,
-        /,
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> tuple[tuple[Tensor, Auxiliary], Tensor]: ...
-    @overload
-    def __call__(
-        self, x: Primal, /, *args: P.args, **kwargs: P.kwargs
-    ) -> tuple[tuple[Tensor, _Aux], Primal]: ...
+ValueAndGradient: TypeAlias = FirstDerivative[
+    Primal, P, tuple[Tensor, Tensor], tuple[Tensor, Primal]
+]
+"""``value_and_grad(f)``."""
 
+ValueGradientAndAux: TypeAlias = FirstDerivative[
+    Primal, P, tuple[tuple[Tensor, Auxiliary], Tensor], tuple[tuple[Tensor, Auxiliary], Primal]
+]
+"""``value_and_grad(f, has_aux=True)``."""
 
-class ValueAndSecondGradient(Protocol[_Given, Second, P]):
-    """``value_and_grad(f, argnums=1)``."""
+ValueAndSecondGradient: TypeAlias = SecondDerivative[
+    Primal, Second, P, tuple[Tensor, Tensor], tuple[Tensor, Second]
+]
+"""``value_and_grad(f, argnums=1)``."""
 
-    @overload
-    def __call__(
-        self: ValueAndSecondGradient[Primal, ArrayT, P],
-        x: Primal,
-        y: Array,
-        /,
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> tuple[Tensor, Tensor]: ...
-    @overload
-    def __call__(
-        self, x: _Given, y: Second, /, *args: P.args, **kwargs: P.kwargs
-    ) -> tuple[Tensor, Second]: ...
-
-
-class ValueAndGradients(Protocol[Primal, Second, P]):
-    """``value_and_grad(f, argnums=(0, 1))``."""
-
-    @overload
-    def __call__(
-        self: ValueAndGradients[ArrayT, _SecondArray, P],
-        x: Array,
-        y: Array,
-        /,
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> tuple[Tensor, tuple[Tensor, Tensor]]: ...
-    @overload
-    def __call__(
-        self: ValueAndGradients[ArrayT, Second, P],
-        x: Array,
-        y: Second,
-        /,
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> tuple[Tensor, tuple[Tensor, Second]]: ...
-    @overload
-    def __call__(
-        self: ValueAndGradients[Primal, _SecondArray, P],
-        x: Primal,
-        y: Array,
-        /,
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> tuple[Tensor, tuple[Primal, Tensor]]: ...
-    @overload
-    def __call__(
-        self, x: Primal, y: Second, /, *args: P.args, **kwargs: P.kwargs
-    ) -> tuple[Tensor, tuple[Primal, Second]]: ...
+ValueAndGradients: TypeAlias = BothDerivatives[
+    Primal,
+    Second,
+    P,
+    tuple[Tensor, tuple[Tensor, Tensor]],
+    tuple[Tensor, tuple[Tensor, Second]],
+    tuple[Tensor, tuple[Primal, Tensor]],
+    tuple[Tensor, tuple[Primal, Second]],
+]
+"""``value_and_grad(f, argnums=(0, 1))``."""
 
 
 class Jacobian(Protocol[_Given, P, _Out]):
