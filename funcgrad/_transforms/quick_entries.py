@@ -69,42 +69,10 @@ class QuickEntry(Entry):
                 left = in_precision_of(dtype, x)
             if (type(y) is not _array or y.dtype is not dtype) and type(y) not in PRECISE:
                 right = in_precision_of(dtype, y)
-        operand = self.first
-        if operand >= 0:
-            factor = primitive.factors[0]
-            g = times(ct, factor, out, left, right)
-            if type(g) is _number and type(x) in _DOUBLE and type(out) in _DOUBLE:
-                pass  # the commonest case of scalar programs: it fits
-            elif (
-                type(x) is not _array
-                or (dtype := x.dtype) is not g.dtype
-                or (dtype is not _FLOAT64 and dtype is not _FLOAT32)
-                or (y is not None and x.shape != out.shape)
-            ):
-                g = _argument_cotangent(g, ct, factor, out, left, right, x)
-            if cotangents[operand] is None:
-                cotangents[operand] = g
-            else:
-                accumulate(cotangents, operand, g)
-        operand = self.second
-        if operand >= 0:
-            factor = primitive.factors[1]
-            g = ct if factor is OPPOSITE else times(ct, factor, out, left, right)
-            if type(g) is _number and type(y) in _DOUBLE and type(out) in _DOUBLE:
-                pass  # the commonest case of scalar programs: it fits
-            elif (
-                type(y) is not _array
-                or (dtype := y.dtype) is not g.dtype
-                or (dtype is not _FLOAT64 and dtype is not _FLOAT32)
-                or y.shape != out.shape
-            ):
-                g = _argument_cotangent(g, ct, factor, out, left, right, y)
-            if factor is OPPOSITE:
-                g = times(g, factor)  # last: of a sum there are fewer to turn
-            if cotangents[operand] is None:
-                cotangents[operand] = g
-            else:
-                accumulate(cotangents, operand, g)
+        if self.first >= 0:
+            _pull_to(cotangents, self.first, ct, primitive.factors[0], out, left, right, x)
+        if self.second >= 0:
+            _pull_to(cotangents, self.second, ct, primitive.factors[1], out, left, right, y)
 
     def _generally(self, kind: type[OperationEntry]) -> OperationEntry:
         """Make an entry for any number of arguments of this operation."""
@@ -129,13 +97,38 @@ def push_quick(
     return fit_tangent(plus(first, second), out)
 
 
-def _argument_cotangent(
-    g: Value, ct: Value, factor: Factor | Value, out: Value, x: Value, y: Value, argument: Value
-) -> Value:
-    """The cotangent of the argument; g is the factor times the cotangent of the result."""
-    if g.dtype.kind == "c" and callable(factor):  # the factor's conjugate is meant
-        g = times(ct, conj(factor(out, x) if y is None else factor(out, x, y)))
-    return fit(g, argument, shape_of(out))
+def _pull_to(
+    cotangents: Variables,
+    operand: int,
+    ct: Value,
+    factor: Factor | Value,
+    out: Value,
+    x: Value,
+    y: Value,
+    argument: Value,
+) -> None:
+    """Add the factor times the cotangent of the result to the cotangent of an argument.
+
+    The factor reads ``x`` and ``y``, which are the arguments in the precision of the result.
+    """
+    g = ct if factor is OPPOSITE else times(ct, factor, out, x, y)
+    if type(g) is _number and type(argument) in _DOUBLE and type(out) in _DOUBLE:
+        pass  # the commonest case of scalar programs: it fits
+    elif (
+        type(argument) is not _array
+        or (dtype := argument.dtype) is not g.dtype
+        or (dtype is not _FLOAT64 and dtype is not _FLOAT32)
+        or (y is not None and argument.shape != out.shape)
+    ):
+        if g.dtype.kind == "c" and callable(factor):  # the factor's conjugate is meant
+            g = times(ct, conj(factor(out, x) if y is None else factor(out, x, y)))
+        g = fit(g, argument, shape_of(out))
+    if factor is OPPOSITE:
+        g = times(g, factor)  # last: a sum has fewer elements to turn
+    if cotangents[operand] is None:
+        cotangents[operand] = g
+    else:
+        accumulate(cotangents, operand, g)
 
 
 class ProductEntry(QuickEntry):
