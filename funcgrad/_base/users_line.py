@@ -7,7 +7,7 @@ True
 import os
 import sys
 import warnings
-from os.path import basename, dirname
+from os.path import dirname
 from types import FrameType
 from typing import Any, Final
 
@@ -50,7 +50,7 @@ def users_line() -> str:
 
 def line_of_frame(frame: FrameType | None) -> str:
     """File and line of a frame; empty for none."""
-    return f"{basename(frame.f_code.co_filename)}:{frame.f_lineno}" if frame else ""
+    return f"{frame.f_code.co_filename.rpartition(os.sep)[2]}:{frame.f_lineno}" if frame else ""
 
 
 def arguments_of(frame: FrameType) -> tuple[Any, ...]:

@@ -16,8 +16,8 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -63,14 +63,19 @@ current: Final[Callable[[], Context]] = _CONTEXT.get
 """The record of this context."""
 
 
-@contextmanager
-def entered(context: Context) -> Iterator[None]:
+class entered:  # noqa: N801 - used as a function: `with entered(context)`
     """Within this context, another record holds."""
-    token = _CONTEXT.set(context)
-    try:
-        yield
-    finally:
-        _CONTEXT.reset(token)
+
+    __slots__ = ("_context", "_token")
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    def __enter__(self) -> None:
+        self._token = _CONTEXT.set(self._context)
+
+    def __exit__(self, *_: object) -> None:
+        _CONTEXT.reset(self._token)
 
 
 def repeated(run: object) -> AbstractContextManager[None]:

@@ -365,6 +365,7 @@ class Primitive:
     bilinear: bool = field(init=False, repr=False)
     additive: bool = field(init=False, repr=False)
     is_foreign: bool = field(init=False, repr=False)
+    has_effect: bool = field(init=False, repr=False)
     owns: bool = field(init=False, repr=False)
     cores: tuple[int, ...] = field(init=False, repr=False)
 
@@ -381,6 +382,7 @@ class Primitive:
         additive = quick and all(isinstance(factor, UnitFactor) for factor in partials.factors)
         object.__setattr__(self, "additive", additive)
         object.__setattr__(self, "is_foreign", Trait.FOREIGN in self.traits)
+        object.__setattr__(self, "has_effect", Trait.EFFECT in self.traits)
         is_new = isinstance(self.evaluate, np.ufunc)  # ufuncs return new arrays
         object.__setattr__(self, "owns", is_new or Trait.OWNS in self.traits)
         structure = self.structure

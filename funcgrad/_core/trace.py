@@ -30,7 +30,6 @@ dtype). Their primitives do the same, so it makes no difference whether a number
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from contextvars import ContextVar
 from operator import pos
 from time import perf_counter_ns
@@ -213,9 +212,10 @@ class begin_level:  # noqa: N801 - used as a function: `with begin_level() as le
         self.level = perf_counter_ns() if outer is None else max(perf_counter_ns(), outer.level + 1)
         self.traces: tuple[Trace, ...] = ()
         # Inside another transformation the warnings are already off.
-        self._quiet = quiet() if outer is None else nullcontext()
+        self._quiet = quiet() if outer is None else None
         self._token = _RUNNING.set(self)
-        self._quiet.__enter__()
+        if self._quiet is not None:
+            self._quiet.__enter__()
         return self.level
 
     def __exit__(
@@ -225,7 +225,8 @@ class begin_level:  # noqa: N801 - used as a function: `with begin_level() as le
         traceback: TracebackType | None,
     ) -> None:
         try:
-            self._quiet.__exit__(kind, error, traceback)
+            if self._quiet is not None:
+                self._quiet.__exit__(kind, error, traceback)
         finally:
             _RUNNING.reset(self._token)
         if isinstance(error, ValueError) and str(error) == _COVER and error.__cause__ is not None:

@@ -38,7 +38,6 @@ import numpy as np
 
 from funcgrad._core.primitive import Primitive
 from funcgrad._core.specs import Spec
-from funcgrad._core.structure.structures import EFFECT
 from funcgrad._forms.json_trees import structure_of, tree_data
 from funcgrad._forms.json_values import (
     DTYPE_NAMES,
@@ -195,7 +194,7 @@ def _operation_data(equation: Equation, names: dict[int, str], place: str) -> di
     operation, body = equation.operation, equation.called
     if body is not None:
         return {"call": equation.name, "program": _fields(body, names, f"{place}, inside")}
-    if operation.is_foreign and EFFECT not in operation.traits:
+    if operation.is_foreign and not operation.has_effect:
         raise ProgramError(
             f"{place}: this call runs a Python function on raw values, so its operations are not"
             " known, and it cannot be saved. Stage and save the operations before and after it"

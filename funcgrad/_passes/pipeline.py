@@ -63,7 +63,8 @@ def optimize(
     finally the equations are put in an order that needs less memory.
     """
     program = leave_out_unread(program)
-    program = improve(program, joined(_RELAXED if relaxed else _ALL, more))
+    rules = _RELAXED if relaxed else _ALL
+    program = improve(program, joined(rules, more) if more else rules)
     return schedule(copy_products_with_identities(program))
 
 

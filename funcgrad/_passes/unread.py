@@ -29,16 +29,19 @@ def leave_out_unread(program: Program) -> Program:
     Equations in the bodies, and operands, that only these results need are dropped, too.
     """
     read = {*program.outputs, *program.index.guarded}
+    all_results = program.index.results
     leaner: dict[int, tuple[Equation, list[int]]] = {}
     live: set[int] = set()  # other equations may still read a dropped result
     for position in range(len(program.equations) - 1, -1, -1):
-        equation, results = program.equations[position], program.index.results[position]
-        replacement = _leaner(equation, [variable in read for variable in results])
+        equation = program.equations[position]
+        flags = [variable in read for variable in all_results[position]]
+        if True not in flags:
+            continue
+        replacement = None if False not in flags else _leaner(equation, flags)
         if replacement is not None:
             leaner[position], (equation, _) = replacement, replacement
-        if any(variable in read for variable in results):
-            live.add(position)
-            read.update(equation.operands)
+        live.add(position)
+        read.update(equation.operands)
     if not leaner:
         return program
     positions = iter(sorted(live))
@@ -62,8 +65,6 @@ def _leaner(equation: Equation, read: list[bool]) -> tuple[Equation, list[int]] 
     """An equation with only the results that are read, and their old positions."""
     structure = equation.operation.structure
     if not isinstance(structure, Control) or structure.leaner is None:
-        return None
-    if all(read) or not any(read):
         return None
     lean_fields = structure.leaner(tuple(read), **dict(equation.params))
     if lean_fields is None:

@@ -18,7 +18,7 @@ program <lambda>(x: float64[]) -> float64[]
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
@@ -202,11 +202,10 @@ class Workbench:
     def visit(self, equation: Equation, first: int) -> None:
         """Rewrite the next equation of the program; its first result is the variable ``first``."""
         count = len(equation.results)
-        if not _is_read(self.uses, first, count):
+        if not any(self.uses[first : first + count]):
             self._changed = True
             return
-        aliases = self._aliases
-        operands = tuple([aliases[variable] for variable in equation.operands])
+        operands = tuple(map(self._aliases.__getitem__, equation.operands))
         book = self._start if operands == equation.operands else self._book
         equation = equation.on(operands)
         self.current, self._operands = first, operands
@@ -303,10 +302,9 @@ class Workbench:
             equation = self.makers[at]
             assert equation is not None
             end = at + len(equation.results)
-            if not _is_read(uses, at, len(equation.results)):
+            if not any(uses[at:end]):
                 continue
-            operands = tuple([places[variable] for variable in equation.operands])
-            equations.append(equation.on(operands))
+            equations.append(equation.on(tuple(map(places.__getitem__, equation.operands))))
             for variable in range(at, end):
                 places[variable] = number
                 number += 1
@@ -378,11 +376,6 @@ class _Book:
         return entry
 
 
-def _is_read(uses: Sequence[int], first: int, count: int) -> bool:
-    """Whether one of the ``count`` variables from ``first`` on is read."""
-    return uses[first] > 0 if count == 1 else any(uses[first : first + count])
-
-
 def _uses(program: Program, total: int) -> list[int]:
     """For each variable, the number of its readers, without dead equations."""
     uses = [0] * total
@@ -393,7 +386,7 @@ def _uses(program: Program, total: int) -> list[int]:
     first = total
     for equation in reversed(program.equations):
         first -= len(equation.results)
-        if _is_read(uses, first, len(equation.results)):
+        if any(uses[first : first + len(equation.results)]):
             for variable in equation.operands:
                 uses[variable] += 1
     return uses

@@ -185,4 +185,4 @@ def rewrite(
 
 
 def _with_operands(equation: Equation, change: Callable[[int], int]) -> Equation:
-    return equation.on(tuple([change(variable) for variable in equation.operands]))
+    return equation.on(tuple(map(change, equation.operands)))

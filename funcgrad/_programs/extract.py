@@ -23,7 +23,7 @@ from dataclasses import replace
 from funcgrad._core import pytrees
 from funcgrad._core.specs import Spec
 from funcgrad._programs.equation import Guard, exact_key
-from funcgrad._programs.names import letters
+from funcgrad._programs.names import variable_names
 from funcgrad._programs.program import Program
 
 Numbers = dict[Hashable, int]
@@ -46,7 +46,8 @@ def value_numbers(program: Program, early: int, known: Numbers) -> list[int | No
     numbers += [number(constant) for constant in program.constants]
     for equation in program.equations:
         operands = tuple([numbers[variable] for variable in equation.operands])
-        key = equation.operation, operands, exact_key(equation.params), equation.epoch
+        params = exact_key(equation.params) if equation.params else None
+        key = equation.operation, operands, params, equation.epoch
         for position in range(len(equation.results)):
             numbers.append(None if None in operands else number((key, position)))
     return numbers
@@ -100,7 +101,7 @@ def extract(
     for position, results in enumerate(program.index.results):
         if position in needed_positions:
             equation = program.equations[position]
-            equations.append(equation.on(tuple([places[k] for k in equation.operands])))
+            equations.append(equation.on(tuple(map(places.__getitem__, equation.operands))))
             for variable in results:
                 places.setdefault(variable, number + variable - results.start)
             number += len(results)
@@ -131,7 +132,7 @@ def rewired(program: Program, inputs: Sequence[Spec], reads: Sequence[int]) -> P
 
     return replace(
         program,
-        names=tuple(map(letters, range(len(inputs)))),
+        names=tuple(variable_names((), len(inputs))),
         inputs=tuple(inputs),
         equations=tuple([e.on(tuple(map(moved, e.operands))) for e in program.equations]),
         outputs=tuple(map(moved, program.outputs)),

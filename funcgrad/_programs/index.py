@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from funcgrad._base.locks import cached_property
 from funcgrad._core.specs import Spec
-from funcgrad._core.structure.structures import EFFECT, Control
+from funcgrad._core.structure.structures import Control
 from funcgrad._programs.equation import Constant, Equation, Guard
 
 
@@ -116,7 +116,7 @@ class Index:
         equations: list[Equation] = []
         for equation in self._equations:
             structure = equation.operation.structure
-            if EFFECT in equation.operation.traits:
+            if equation.operation.has_effect:
                 equations.append(equation)
             if isinstance(structure, Control):
                 for program, _ in structure.runs(**dict(equation.params)):

@@ -7,7 +7,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import count
+from itertools import chain, count, filterfalse, islice
+from string import ascii_lowercase
 
 
 def letters(number: int) -> str:
@@ -22,8 +23,8 @@ def letters(number: int) -> str:
 
 def variable_names(inputs: Sequence[str], total: int) -> list[str]:
     """Names for ``total`` variables: inputs' names if they are identifiers, else letters."""
-    plain = [name for name in inputs if name.isidentifier()]
-    taken = frozenset(plain)
-    spare = (name for name in map(letters, count()) if name not in taken)
+    taken = frozenset([name for name in inputs if name.isidentifier()])
+    names = chain(ascii_lowercase, map(letters, count(len(ascii_lowercase))))
+    spare = filterfalse(taken.__contains__, names)
     named = [name if name in taken else next(spare) for name in inputs]
-    return named + [next(spare) for _ in range(total - len(inputs))]
+    return [*named, *islice(spare, total - len(inputs))]

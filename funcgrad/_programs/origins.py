@@ -1,7 +1,7 @@
 """Find the user's line of an operation, also while a program is evaluated.
 
 >>> import funcgrad as fg
->>> staged_line().startswith("<doctest")
+>>> line_around(sys._getframe()).startswith("<doctest")
 True
 """
 
@@ -37,15 +37,11 @@ def operations_line() -> str:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and is_users(frame):
         frame = frame.f_back
-    return _line_around(frame)
+    return line_around(frame)
 
 
-def staged_line() -> str:
-    """The running line of the user, or the line of the equation that is being evaluated."""
-    return _line_around(sys._getframe(1))
-
-
-def _line_around(frame: FrameType | None) -> str:
+def line_around(frame: FrameType | None) -> str:
+    """The user's line that a frame runs, or the line of the equation that is being evaluated."""
     while frame is not None and frame.f_code.co_filename.startswith(LIBRARIES):  # as ``is_users``
         if frame.f_code is bound.__code__:
             source: str = arguments_of(frame)[0].source

@@ -92,7 +92,7 @@ class Program:
     @property
     def is_raw(self) -> bool:
         """Whether no constant is a tracer of an enclosing transformation."""
-        return all(constant.is_raw for constant in self.constants)
+        return False not in [constant.is_raw for constant in self.constants]
 
     @property
     def index(self) -> Index:
@@ -119,7 +119,8 @@ class Program:
     @property
     def output_specs(self) -> tuple[Spec, ...]:
         """The shapes and dtypes of the outputs."""
-        return tuple([self.index.specs[variable] for variable in self.outputs])
+        specs = self.index.specs
+        return tuple([specs[variable] for variable in self.outputs])
 
     def results(self, *specs: Spec) -> tuple[Spec, ...]:
         """The shapes and dtypes of the outputs, for inputs of the program's shapes and dtypes.
@@ -161,7 +162,8 @@ class Program:
         Each variable is dropped after its last use.
         """
         known: list[Any] = [*values, *(constant.value for constant in self.constants)]
-        guards, freed, results = self.index.guards, self.index.freed, self.index.results
+        index = self.index
+        guards, freed, results = index.guards, index.freed, index.results
         runs: dict[int, object] = {}  # by epoch
         for guard in guards.get(-1, ()):
             check_guard(self.name, guard, known[guard.variable])

@@ -376,14 +376,16 @@ class Capture:
                 yield from contents
 
     def _object(self, value: object) -> Iterator[Any]:
-        """Watch an object's class and attributes; yield the values in its slots."""
-        kind, watch = type(value), self._watch
-        fields = _fields(value)
+        """Watch an object's class and attributes; the values in its slots."""
+        kind, fields = type(value), _fields(value)
         if self._libraries.has_class(kind) or kind.__module__.startswith("polars."):
             if _has_numbers(kind):
-                self._unseen = self._unseen or (watch.about, kind)
-            yield from self._library_object(value, fields or {})
-            return
+                self._unseen = self._unseen or (self._watch.about, kind)
+            return self._library_object(value, fields or {})
+        return self._users_object(value, fields)
+
+    def _users_object(self, value: object, fields: Any) -> Iterator[Any]:
+        kind, watch = type(value), self._watch
         self._class(kind)
         watch.holds("type({}) is {}", value, kind)
         for name in _slots(kind):
@@ -404,7 +406,8 @@ class Capture:
         elif isinstance(value, (attrgetter, methodcaller)):
             texts = [text for text in value.__reduce__()[1] if isinstance(text, str)]
             self._names.update(".".join(texts).split("."))
-        yield from [getattr(value, attribute, None) for attribute in _PARTS]
+        parts = [getattr(value, attribute, None) for attribute in _PARTS]
+        yield from [part for part in parts if part is not None]
         if "__wrapped__" in fields:
             # A wrapper of the user's function, such as a jitted one or one with rules: its private
             # attributes (caches) may change, those that the user set may not.

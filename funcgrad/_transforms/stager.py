@@ -7,6 +7,7 @@ long, so their values may be left out: their results, and all that depends on th
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -21,7 +22,7 @@ from funcgrad._core import pytrees
 from funcgrad._core.context import current, delegate, delegated, holds_linear, within_linear
 from funcgrad._core.primitive import Primitive
 from funcgrad._core.specs import dtype_of, is_inexact, stand_in
-from funcgrad._core.structure.structures import EFFECT, Control
+from funcgrad._core.structure.structures import Control
 from funcgrad._core.trace import (
     RAW,
     Raw,
@@ -35,8 +36,8 @@ from funcgrad._core.trace import (
 )
 from funcgrad._primitives.index_keys import Key
 from funcgrad._programs.equation import Constant, Equation, Guard, Params, read_number, spec_inside
-from funcgrad._programs.names import letters
-from funcgrad._programs.origins import staged_line
+from funcgrad._programs.names import variable_names
+from funcgrad._programs.origins import line_around
 from funcgrad._programs.program import Program
 from funcgrad._transforms.call import Call
 from funcgrad._transforms.composite import Composite, bind_composite, check_closure
@@ -204,8 +205,10 @@ class Stager(Trace):
         interpreter = delegate(self)
         if interpreter is not None:
             return interpreter.process(primitive, args, params)
-        self.check(*args)
-        if EFFECT in primitive.traits and primitive.is_foreign and type(args[0]) in RAW:
+        if not self._open:
+            self.check(*args)
+        has_effect = primitive.has_effect and type(args[0]) in RAW
+        if has_effect and primitive.is_foreign:
             return self._run_later(primitive, args, _hashable(params))
         values = tuple([self.inner(arg) for arg in args])
         if is_known := not self._stands_in(primitive, args):
@@ -216,7 +219,7 @@ class Stager(Trace):
             said = primitive.checked_result(*map(spec_inside, values), **params)
             out = tuple(map(stand_in, said)) if isinstance(said, tuple) else stand_in(said)
         hashable, several = _hashable(params) if params else (), type(out) is tuple
-        if EFFECT in primitive.traits and type(args[0]) in RAW:
+        if has_effect:
             self._effects.append((primitive, args[1:], hashable))
             return out
         results = self._define(primitive, args, hashable, out if several else [out])
@@ -333,8 +336,8 @@ class Stager(Trace):
             outs = run([self.follow(value) for value in values])
             result = pytrees.of_leaves(len(outs))
             body = self.finish(outs, name=name, names=(), arguments=result, result=result)
-            inputs = tuple(map(letters, range(len(body.inputs))))
-            body = replace(body, names=inputs, arguments=pytrees.of_arguments(len(inputs)))
+            names = tuple(variable_names((), len(body.inputs)))
+            body = replace(body, names=names, arguments=pytrees.of_arguments(len(names)))
             closed = [constant.value for constant in self._closed()]
             return body, closed, [self.inner(out) for out in outs]
         finally:
@@ -371,12 +374,12 @@ class Stager(Trace):
         staged = [equation for _, equation in sorted(self._equations.items(), key=itemgetter(0))]
         final, next_one = [*range(inputs)], inputs + constants
         for equation in staged:
-            final += range(next_one, next_one + _width(equation))
-            next_one += len(equation.results)
+            width = len(equation.results)  # one without results takes a place, too, until now
+            final += range(next_one, next_one + (width or 1))
+            next_one += width
         final += sorted(range(inputs, inputs + constants), key=lambda at: -order[at - inputs])
         equations = [
-            equation.on(tuple([final[variable] for variable in equation.operands]))
-            for equation in staged
+            equation.on(tuple(map(final.__getitem__, equation.operands))) for equation in staged
         ]
         guards = [replace(guard, variable=final[guard.variable]) for guard in self._guards]
         return Program(
@@ -428,8 +431,8 @@ class Stager(Trace):
         """
         first = self._variables
         while (taken := self._equations.setdefault(first, equation)) is not equation:
-            first += _width(taken)
-        self._variables = first + _width(equation)
+            first += len(taken.results) or 1
+        self._variables = first + (len(equation.results) or 1)
         return first
 
     def _wait_for(self, operation: Primitive, params: Params, results: Sequence[Value]) -> None:
@@ -443,7 +446,7 @@ class Stager(Trace):
 
     def _source(self) -> str:
         """The user's line that an equation comes from."""
-        return staged_line()
+        return line_around(sys._getframe(1))
 
     def _epoch(self) -> int:
         """The number of the running second run of a checkpointed function; 0 in first runs."""
@@ -470,11 +473,6 @@ def _waiting_place(outs: Sequence[Value]) -> int:
     return next((k for k, out in enumerate(outs) if is_inexact(dtype_of(out))), 0)
 
 
-def _width(equation: Equation) -> int:
-    """How many variables an equation takes: also one without results takes its own place."""
-    return len(equation.results) or 1
-
-
 def _loops(primitive: Primitive) -> bool:
     """Whether an operation is a loop or a branch."""
     structure = primitive.structure
@@ -487,10 +485,8 @@ _LOOKS: Final = (("bool(t)", "bool"), ("int(t)", "int"), ("t as an index", "inde
 def _hashable(params: Mapping[str, Any]) -> Params:
     """Parameters in the order of their names; a tuple of slices becomes a key that has a hash."""
     return tuple(
-        (name, Key(value) if type(value) is tuple and _has_slice(value) else value)
-        for name, value in sorted(params.items())
+        [
+            (name, Key(value) if type(value) is tuple and slice in map(type, value) else value)
+            for name, value in sorted(params.items())
+        ]
     )
-
-
-def _has_slice(values: tuple[Any, ...]) -> bool:
-    return any(type(value) is slice for value in values)
