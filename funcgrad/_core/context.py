@@ -16,7 +16,7 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -86,19 +86,26 @@ def repeated(run: object) -> AbstractContextManager[None]:
 # -------------------------------------------------------------------------------- who interprets
 
 
-def delegated(
-    trace: object, to: Interpreter, only_nonlinear: bool = False
-) -> AbstractContextManager[None]:
+def delegated(trace: object, to: Interpreter) -> AbstractContextManager[None]:
     """Within this context, let another trace interpret operations on a trace's tracers only.
 
     A function that is staged by itself may close over tracers of the transformation around it.
     Operations on these belong to the staged function, too. The other trace has to be the next one
     inside: tracers of traces in between must not hold its tracers. With None for the other trace,
-    the trace interprets them itself again. With ``only_nonlinear`` it delegates only calls whose
-    pullback may be nonlinear.
+    the trace interprets them itself again.
+    """
+    return all_delegated((trace,), to)
+
+
+def all_delegated(
+    traces: Sequence[object], to: Interpreter, only_nonlinear: bool = False
+) -> AbstractContextManager[None]:
+    """Within this context, let another trace interpret for several traces.
+
+    With ``only_nonlinear`` they delegate only calls whose pullback may be nonlinear.
     """
     context = current()
-    delegates = ((trace, to, only_nonlinear), *context.delegates)
+    delegates = *[(trace, to, only_nonlinear) for trace in traces], *context.delegates
     return entered(context._replace(delegates=delegates))
 
 

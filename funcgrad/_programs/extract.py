@@ -98,14 +98,15 @@ def extract(
             constants.append(constant)
     equations = []
     number = len(places)
-    for position, results in enumerate(program.index.results):
+    index = program.index
+    for position, results in enumerate(index.results):
         if position in needed_positions:
             equation = program.equations[position]
             equations.append(equation.on(tuple(map(places.__getitem__, equation.operands))))
             for variable in results:
                 places.setdefault(variable, number + variable - results.start)
             number += len(results)
-    specs, names = program.specs(), program.variable_names()
+    specs, names = index.specs, variable_names(program.names, len(index.specs))
     return Program(
         name=program.name,
         names=tuple([names[variable] for variable in sources]),

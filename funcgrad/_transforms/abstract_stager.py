@@ -14,11 +14,10 @@ program twice(a: float64[2]) -> float64[2]
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from itertools import count, takewhile
 from typing import Any
 
-from funcgrad._core.context import current, delegate, delegated
+from funcgrad._core.context import all_delegated, current, delegate
 from funcgrad._core.specs import Spec, stand_in
 from funcgrad._core.structure.structures import Control
 from funcgrad._core.trace import RAW, Value, begin_level, running_traces
@@ -161,12 +160,13 @@ def staged_body(
     # Those further out as long as all inside of them do, whose tracers would hold tracers of this.
     kinds = Stager | Recorder if holds_all else Stager | Recorder | Batcher
     traces: list[Any] = [*takewhile(lambda trace: isinstance(trace, kinds), running_traces())]
-    with ExitStack() as stack:
-        stager_inside = AbstractStager(stack.enter_context(begin_level()), place, stager)
+    for trace in traces:
+        if isinstance(trace, Recorder):
+            trace.is_plain = False
+    with begin_level() as level:
+        stager_inside = AbstractStager(level, place, stager)
         stager_inside.open_calls = {} if stager is None else stager.open_calls
-        for trace in traces:
-            if isinstance(trace, Recorder):
-                trace.is_plain = False
-            stack.enter_context(delegated(trace, stager_inside, only_nonlinear=not holds_all))
-        program, closed, _ = stager_inside.body(function, name, [stand_in(spec) for spec in specs])
+        with all_delegated(traces, stager_inside, only_nonlinear=not holds_all):
+            stand_ins = [stand_in(spec) for spec in specs]
+            program, closed, _ = stager_inside.body(function, name, stand_ins)
     return program, closed
