@@ -119,8 +119,7 @@ class Program:
     @property
     def output_specs(self) -> tuple[Spec, ...]:
         """The shapes and dtypes of the outputs."""
-        specs = self.index.specs
-        return tuple([specs[variable] for variable in self.outputs])
+        return tuple(map(self.index.specs.__getitem__, self.outputs))
 
     def results(self, *specs: Spec) -> tuple[Spec, ...]:
         """The shapes and dtypes of the outputs, for inputs of the program's shapes and dtypes.
@@ -162,8 +161,7 @@ class Program:
         Each variable is dropped after its last use.
         """
         known: list[Any] = [*values, *(constant.value for constant in self.constants)]
-        index = self.index
-        guards, freed, results = index.guards, index.freed, index.results
+        guards, freed, results = self.index.guards, self.index.freed, self.index.results
         runs: dict[int, object] = {}  # by epoch
         for guard in guards.get(-1, ()):
             check_guard(self.name, guard, known[guard.variable])

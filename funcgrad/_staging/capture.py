@@ -384,7 +384,7 @@ class Capture:
             return self._library_object(value, fields or {})
         return self._users_object(value, fields)
 
-    def _users_object(self, value: object, fields: Any) -> Iterator[Any]:
+    def _users_object(self, value: object, fields: object) -> Iterator[Any]:
         kind, watch = type(value), self._watch
         self._class(kind)
         watch.holds("type({}) is {}", value, kind)
@@ -406,8 +406,8 @@ class Capture:
         elif isinstance(value, (attrgetter, methodcaller)):
             texts = [text for text in value.__reduce__()[1] if isinstance(text, str)]
             self._names.update(".".join(texts).split("."))
-        parts = [getattr(value, attribute, None) for attribute in _PARTS]
-        yield from [part for part in parts if part is not None]
+        inner = [getattr(value, attribute, None) for attribute in _PARTS]
+        yield from [other for other in inner if other is not None]
         if "__wrapped__" in fields:
             # A wrapper of the user's function, such as a jitted one or one with rules: its private
             # attributes (caches) may change, those that the user set may not.

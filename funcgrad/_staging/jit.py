@@ -39,6 +39,7 @@ from funcgrad._hooks.key_uses import current_uses
 from funcgrad._hooks.result_watch import WATCH, WATCHING
 from funcgrad._passes.pipeline import optimize
 from funcgrad._programs.program import Program
+from funcgrad._programs.suspicious import warn_of_loops
 from funcgrad._staging.capture import Capture
 from funcgrad._staging.derived import Run, by_numpy
 from funcgrad._staging.eagerness import belongs_to_caller, unstaged_entries
@@ -46,7 +47,6 @@ from funcgrad._staging.entry import Form, kind_of, write_entry
 from funcgrad._staging.lowered import Failure, Lowered
 from funcgrad._staging.signature import Signature, make_variant
 from funcgrad._staging.static_arguments import exact, hinted, parts_of, static_places, unhashable
-from funcgrad._staging.unrolled import warn_of_loops
 from funcgrad._transforms.arguments import call_values, check_function
 from funcgrad._transforms.stage import stage
 from funcgrad._transforms.transformed import importable_name

@@ -23,8 +23,8 @@ from funcgrad._base.users_line import warn_user
 from funcgrad._core import pytrees
 from funcgrad._core.pytrees import Structure
 from funcgrad._core.trace import RAW, Value, begin_level
-from funcgrad._programs.draws import repeated_draw
 from funcgrad._programs.program import Program
+from funcgrad._programs.suspicious import repeated_draw
 from funcgrad._transforms.arguments import call_values, check_function, leaf_names, values_of
 from funcgrad._transforms.stager import NumbersNeeded, Stager
 from funcgrad._transforms.transformed import Transformed

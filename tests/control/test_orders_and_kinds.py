@@ -12,7 +12,7 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import extend
 from funcgrad._control.spread import total
-from funcgrad._passes.unread import leave_out_unread
+from funcgrad._passes.dead_code import leave_out_unread
 from funcgrad._transforms.masked import Masked
 
 XS = fg.tensor([0.5, 2.0, 3.0, 5.0, 7.0])

@@ -23,12 +23,12 @@ from funcgrad._backends import control_forms
 from funcgrad._backends.numpy.prepare import prepared, written_out
 from funcgrad._core import pytrees
 from funcgrad._passes import relax
-from funcgrad._passes.common import merge_common_subexpressions
 from funcgrad._passes.contractions import fold_into_contractions
 from funcgrad._passes.dead_code import remove_dead_code
 from funcgrad._passes.fold import fold_constants
 from funcgrad._passes.pipeline import optimize, simplified
 from funcgrad._passes.simplify import simplify
+from funcgrad._passes.workbench import merge_common_subexpressions
 from funcgrad._programs.builder import Draft, rewrite
 from funcgrad._programs.equation import Constant
 from funcgrad._programs.inline import inlined

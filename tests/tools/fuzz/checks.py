@@ -24,9 +24,8 @@ from funcgrad._backends.numpy.backend import compile_program
 from funcgrad._backends.numpy.prepare import prepared
 from funcgrad._core import pytrees
 from funcgrad._core.structure.structures import Control
-from funcgrad._passes.common import merge_common_subexpressions
 from funcgrad._passes.pipeline import optimize
-from funcgrad._passes.workbench import Rules, improve, joined
+from funcgrad._passes.workbench import Rules, improve, joined, merge_common_subexpressions
 from funcgrad._programs.inline import inlined
 from funcgrad.errors import DifferentiationError, DtypeError, MatrixError, TracerError
 from tests.passes.forms_of_matrices import GROUNDS

@@ -14,7 +14,7 @@ import numpy as np
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad._core import pytrees
-from funcgrad._passes.common import merge_common_subexpressions
+from funcgrad._passes.workbench import merge_common_subexpressions
 from funcgrad._programs.inline import inlined
 from funcgrad._staging.jit import JitWarning
 from tests.tools.fuzz.generate import SCOPE
