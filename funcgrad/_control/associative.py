@@ -119,8 +119,8 @@ def associative_scan(
         for out, leaf, a, path in zip(outs, first, axes, paths, strict=True):
             spec, wanted = spec_inside(out), spec_inside(move_axis(leaf, 0, a))
             if spec != wanted:
-                kind = ShapeError if spec.shape != wanted.shape else DtypeError
-                raise kind(
+                error_class = ShapeError if spec.shape != wanted.shape else DtypeError
+                raise error_class(
                     placed(
                         f"associative_scan: fn got {described_spec(wanted)} and returned"
                         f" {described_spec(spec)} for elems{path}."

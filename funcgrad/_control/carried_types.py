@@ -1,7 +1,7 @@
 """Types of values that loops carry and branches return, from the types of the user's functions.
 
 A start that is one array or number comes back as a tensor, whichever kind of array or number the
-function is declared for. A container may hold numbers at the start although the function is
+function is declared for. A container may hold Python numbers at the start although the function is
 declared for tensors, so the result then has the type that the function returns.
 
 The type of a function of one array is a union of callables, one for each kind of array that it may
@@ -28,13 +28,13 @@ AnyNumber: TypeAlias = "Tensor | np.ndarray[Any, Any] | np.generic[Any] | comple
 """One array or number."""
 
 Truth: TypeAlias = "Tensor | np.ndarray[Any, Any] | np.bool[Any] | bool"
-"""One truth value; of Python's numbers only ``bool`` is one."""
+"""One truth value: a ``bool``, or an array of one."""
 
 Bound: TypeAlias = "Tensor | np.ndarray[Any, Any] | SupportsIndex"
 """A bound of a range of integers."""
 
 Containers: TypeAlias = "tuple[Any, ...] | list[Any] | dict[Any, Any]"
-"""Pytrees that may hold numbers where a function is declared for tensors."""
+"""Pytrees that may hold Python numbers where a function is declared for tensors."""
 
 # Bound to Any, so that an untyped lambda's body is not checked as a function of ``object``.
 State = TypeVar("State", bound=Any)
@@ -44,7 +44,7 @@ _Result = TypeVar("_Result", bound=Any)
 _Array: TypeAlias = "Tensor | np.ndarray[Any, Any] | np.number[Any]"
 _NumPys: TypeAlias = "np.ndarray[Any, Any]"
 
-# A function that is declared for any of Python's numbers accepts a bool.
+# A function that is declared for int, float or complex accepts a bool.
 NumberCondition: TypeAlias = (
     Callable[[Tensor], Truth]
     | Callable[[_NumPys], Truth]

@@ -1,4 +1,4 @@
-"""The kinds of a loop's carry and of a branch's results, and errors where they change.
+"""The shapes and dtypes of a loop's carry and of a branch's results; errors where they change.
 
 >>> carried = CarrySpecs.of("scan", "init", {"x": 2.0})
 >>> carried.specs
@@ -16,7 +16,7 @@ import numpy as np
 
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._base.users_line import users_line
-from funcgrad._control.spread import closure
+from funcgrad._control.spread import spread
 from funcgrad._control.values import strong
 from funcgrad._core import pytrees
 from funcgrad._core.pytrees import Structure
@@ -113,7 +113,7 @@ def described_spec(spec: Spec) -> str:
 
 
 def alike(new: Any, old: Any) -> bool:
-    """Whether a quick check shows that two trees have one structure and leaves of the same kinds.
+    """Whether a quick check shows that two trees have one structure, and leaves with equal specs.
 
     Loops check this at every step: for an array it takes 0.2 µs, while flattening a tree takes 2.
     """
@@ -173,7 +173,7 @@ class CarrySpecs:
 
     @classmethod
     def of(cls, operation: str, name: str, tree: Any) -> CarrySpecs:
-        """Read the kinds from the first carry, a pytree that the user passes."""
+        """Read the specs from the first carry, a pytree that the user passes."""
         leaves, structure = pytrees.flatten(tree)
         begun = placed_values(operation, leaves, structure, lambda: name)
         values = handed(begun)
@@ -182,11 +182,11 @@ class CarrySpecs:
 
     @property
     def gives_way(self) -> bool:
-        """Whether any leaf can still become an array, or a number of a later kind."""
+        """Whether any leaf can still become an array, or a number of a later type."""
         return True in self.numbers
 
     def _becomes(self, k: int, new: Spec) -> bool:
-        """Whether a leaf that began as a Python number becomes a value of another kind.
+        """Whether a leaf that began as a Python number becomes a value with another spec.
 
         It may already have become an array while another leaf was still a Python number.
         """
@@ -217,7 +217,7 @@ class CarrySpecs:
         """Convert the Python numbers of a carry to arrays where ``specs`` has arrays.
 
         Returns the values, and whether ``specs`` has changed: a leaf that began as a Python number
-        became an array or a number of a later kind.
+        became an array or a number of a later type.
         """
         fitted, promoted = [], False
         for k, (value, spec) in enumerate(zip(values, self.specs, strict=True)):
@@ -235,7 +235,7 @@ class CarrySpecs:
         return fitted, promoted
 
     def promote(self) -> None:
-        """Convert the first values to the kinds that are known now."""
+        """Convert the first values to the specs that are known now."""
         self.values = [as_spec(x, spec) for x, spec in zip(self.values, self.specs, strict=True)]
 
     def staged(
@@ -247,8 +247,8 @@ class CarrySpecs:
     ) -> tuple[Program, list[Value]]:
         """Stage a body as a program of the carry and of other values; see ``staged_body``.
 
-        The body is staged again until the kind of the carry no longer changes. The loop begins with
-        that kind.
+        The body is staged again until the specs of the carry no longer change. The loop begins with
+        those specs.
         """
         place = f"fg.{self.operation}"
 
@@ -256,7 +256,7 @@ class CarrySpecs:
             self.promote()
             return staged_body(stager, place, run, [*specs, *others], name), self.specs
 
-        return closure(self.specs, staged_with, lambda _, spec: spec)[1]
+        return spread(self.specs, staged_with, lambda _, spec: spec)[1]
 
     def next(self, tree: Any, step: str, is_first: bool, body: Callable[[Any], Any]) -> Any:
         """Return the next carry, from the tree that the user's function returned.
@@ -285,15 +285,15 @@ class CarrySpecs:
 
     def _changed(self, k: int, new: Spec, step: str) -> Exception:
         spec = self.specs[k]
-        kind = ShapeError if new.shape != spec.shape else DtypeError
+        error_class = ShapeError if new.shape != spec.shape else DtypeError
         remedy = (
-            "A loop carries arrays of one shape: put what grows into the second result, or into an"
-            " array that is there from the start."
+            "A loop carries arrays of one shape: put a growing array into the second result, or"
+            " into an array that is there from the start."
             if new.shape != spec.shape
             else f"Convert it, with .astype({str(spec.dtype)!r}), or begin with an array of"
             f" {new.dtype}."
         )
-        return kind(
+        return error_class(
             placed(
                 f"{self.operation}: the carry{self.structure.paths()[k]} came in as"
                 f" {described_spec(spec)} and was returned as {described_spec(new)}{step}. {remedy}"
@@ -329,8 +329,8 @@ def common_specs(
             if gives_way(spec, other):
                 common[k] = other
             elif spec != other and not gives_way(other, spec):
-                kind = ShapeError if spec.shape != other.shape else DtypeError
-                raise kind(
+                error_class = ShapeError if spec.shape != other.shape else DtypeError
+                raise error_class(
                     placed(
                         f"{operation}: the branches disagree about the result"
                         f"{structures[0].paths()[k]}: {names[0]} returns {described_spec(spec)},"

@@ -103,7 +103,7 @@ def cond(
     Raises
     ------
     ShapeError, DtypeError
-        ``pred`` is no single truth value, or the functions return arrays of different kinds.
+        ``pred`` is not a single truth value, or the functions return different shapes or dtypes.
     TreeError
         The functions return different trees.
 
@@ -114,7 +114,7 @@ def cond(
     Notes
     -----
     Outside of ``jit`` this is Python's ``if``; where a Python number is returned, the other
-    function is staged, without numbers, to learn what it would return. In a program it is one
+    function is staged as well, to learn the dtypes that it would return. In a program it is one
     operation, and one branch runs. Where ``vmap`` gives every example a predicate of its own,
     a branch runs on the whole batch if any example chooses it, and each example gets the result of
     the branch that it chose. The other branch adds nothing to its derivative, not even an infinity,
@@ -163,9 +163,9 @@ def switch(index: Bound, branches: Sequence[Callable[..., Any]], *operands: obje
     Raises
     ------
     ArgumentError
-        There is no branch.
+        ``branches`` is empty.
     ShapeError, DtypeError, TreeError
-        ``index`` is no single integer, or the branches disagree.
+        ``index`` is not a single integer, or the branches disagree.
 
     See Also
     --------
@@ -185,7 +185,7 @@ def switch(index: Bound, branches: Sequence[Callable[..., Any]], *operands: obje
         )
     functions = list(branches)
     if not functions:
-        raise ArgumentError(placed("switch: there is no branch; give at least one."))
+        raise ArgumentError(placed("switch: branches is empty; give at least one."))
     for k, f in enumerate(functions):
         check_function(f"switch: branches[{k}]", f)
     remedies = "", " By a truth value fg.cond chooses."
@@ -270,16 +270,16 @@ class Branches:
         """Return the result of a choice, from the result of the function that ran.
 
         Arrays stay as they are. A Python number may give way to the results of other functions, so
-        these are staged to learn their kinds.
+        these are staged to learn their specs.
         """
         outs, structure = self.flat(out)
         specs = specs_inside(outs)
         if any(spec.weak for spec in specs):
-            wanted = self._kinds({k: (structure, specs)})
+            wanted = self._result_specs({k: (structure, specs)})
             outs = [as_spec(out, spec) for out, spec in zip(outs, wanted, strict=True)]
         return pytrees.unflatten(structure, [wrap(out) for out in outs])
 
-    def _kinds(self, ran: Mapping[int, tuple[Structure, list[Spec]]]) -> list[Spec]:
+    def _result_specs(self, ran: Mapping[int, tuple[Structure, list[Spec]]]) -> list[Spec]:
         """Return the common specs of the results of all functions, or of those that ran.
 
         Functions that did not run are staged where a Python number was returned; if one cannot be
@@ -327,14 +327,14 @@ class Branches:
         goers = [goes_into(index, k, count) for k in range(count)]
         taken = [k for k in range(count) if np.any(number_in(active_mask(goers[k])))]
         results: dict[int, list[Value]] = {}
-        kinds: dict[int, tuple[Structure, list[Spec]]] = {}
+        returned: dict[int, tuple[Structure, list[Spec]]] = {}
         for k in taken or range(count):  # all, where the batch is empty
             with with_active(goers[k]):
                 results[k], structure = self.flat(self.call(k, self.values))
-            kinds[k] = structure, specs_inside(results[k])
-        wanted = self._kinds(kinds)
+            returned[k] = structure, specs_inside(results[k])
+        wanted = self._result_specs(returned)
         fitting = {k: [*map(as_spec, outs, wanted)] for k, outs in results.items()}
         anything = next(iter(fitting.values()))  # for a function that no example chooses
         every = [fitting.get(k, anything) for k in range(count)]
-        (tree, _), *_ = kinds.values()
+        (tree, _), *_ = returned.values()
         return pytrees.unflatten(tree, [wrap(out) for out in select(index, every)])

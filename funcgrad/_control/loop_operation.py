@@ -21,7 +21,7 @@ import numpy as np
 
 from funcgrad._control.operation import ControlCall, Params, Values, check_linear, control_primitive
 from funcgrad._control.scan_reverse import ScanRecording
-from funcgrad._control.spread import closure
+from funcgrad._control.spread import spread
 from funcgrad._control.sweeps import Sweeps
 from funcgrad._control.sweeps_as_loops import as_loops
 from funcgrad._control.transformed_loops import batched, hoisted, leaner
@@ -92,11 +92,11 @@ class LoopCall(ControlCall):
         ]
         outs = loop.body.results(*shared, *carry, *slices)
         if outs[: loop.carried] != tuple(carry):
-            raise ProgramError("the body of a loop changes the kind of what it carries")
+            raise ProgramError("the body of a loop changes the shape or dtype of its carry")
         if loop.condition is not None:
             goes_on = loop.condition.results(*shared, *carry)
             if len(goes_on) != 1 or goes_on[0].shape or goes_on[0].dtype != bool:
-                raise ProgramError("the condition of a loop is no truth value")
+                raise ProgramError("the condition of a loop is not one truth value")
         stacks = [Spec((length, *out.shape), out.dtype) for out in outs[loop.carried :]]
         return (*outs[: loop.carried], *stacks)
 
@@ -121,7 +121,7 @@ class LoopCall(ControlCall):
         loop = self.loop
         shared, carry, xs = loop.parts(followed)
         name = "fg.scan" if loop.condition is None else "fg.while_loop"
-        state, _ = closure(carry, partial(_linear_step, name, loop.body, shared, xs))
+        state, _ = spread(carry, partial(_linear_step, name, loop.body, shared, xs))
         if loop.condition is not None:
             check_linear(name, loop.condition, [*shared, *state])
 
@@ -213,7 +213,7 @@ class WhileReverseCall(LoopCall):
             carried = sweeps.parts(specs)[1 + number]
             if program.results(*specs[: len(program.inputs)]) != tuple(carried):
                 raise ProgramError(
-                    "the way back through a loop changes the kind of what it carries"
+                    "the way back through a loop changes the shape or dtype of its carry"
                 )
             result_parts += carried if number >= sweeps.first else ()
         return tuple(result_parts)
@@ -228,7 +228,7 @@ class WhileReverseCall(LoopCall):
             )
         flags = [False] * count
         for program, carried in zip(sweeps.later, sweeps.parts(followed)[2:], strict=True):
-            flags += closure(carried, partial(_linear_step, "fg.while_loop", program, flags, ()))[0]
+            flags += spread(carried, partial(_linear_step, "fg.while_loop", program, flags, ()))[0]
 
     def runs(self) -> list[tuple[Program, int | None]]:
         body, *later = self.sweeps.programs

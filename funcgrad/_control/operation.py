@@ -32,7 +32,7 @@ Values: TypeAlias = Sequence[Value]
 
 
 class ControlCall(Composite):
-    """An operation of control flow with its parameters, some of which are programs.
+    """An operation of control flow with its parameters, among them programs.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class ControlCall(Composite):
         """The operation as compilers write it; see ``Control``."""
 
     def leaner(self, read: Sequence[bool]) -> tuple[Params, list[int], list[int]] | None:
-        """The operation reduced to what the read results need; see ``Control``."""
+        """The operation without the work for unread results; see ``Control``."""
         return None
 
     def label(self) -> str:
@@ -119,13 +119,13 @@ class ControlCall(Composite):
 
 def control_primitive(
     name: str,
-    kind: type[ControlCall],
+    call_class: type[ControlCall],
     begins: Callable[..., tuple[Primitive, Params, int]] | None = None,
 ) -> CallPrimitive:
-    """Make the primitive of a kind of operations of control flow; ``begins`` as for ``Control``."""
+    """Make the primitive for a class of calls; ``begins`` as for ``Control``."""
 
     def run(values: Values, **params: Any) -> list[Value]:
-        control = kind(primitive, params)
+        control = call_class(primitive, params)
         if not control.is_raw:
             return control.run(values)  # the programs close over traced values
         return bind_composite(control, values)
@@ -133,14 +133,14 @@ def control_primitive(
     primitive: Final = call_primitive(
         name,
         run,
-        lambda *specs, **params: kind(primitive, params).results(*specs),
+        lambda *specs, **params: call_class(primitive, params).results(*specs),
         Control(
-            lambda **params: kind(primitive, params).runs(),
-            form=lambda **params: kind(primitive, params).form(),
-            leaner=lambda read, **params: kind(primitive, params).leaner(read),
+            lambda **params: call_class(primitive, params).runs(),
+            form=lambda **params: call_class(primitive, params).form(),
+            leaner=lambda read, **params: call_class(primitive, params).leaner(read),
             begins=begins,
         ),
-        label=lambda **params: kind(primitive, params).label(),
+        label=lambda **params: call_class(primitive, params).label(),
     )
     return primitive
 

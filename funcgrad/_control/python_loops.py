@@ -78,7 +78,7 @@ class ScannedArrays:
                 raise ShapeError(
                     placed(
                         f"{self.operation}: xs{path} is a single number, and has no axis to go"
-                        " through. What all steps share is closed over."
+                        " through. Close over values that all steps share."
                     )
                 )
             if count is None:
@@ -198,8 +198,8 @@ def _column(operation: str, leaves: Sequence[Any], path: str) -> Value:
         wanted = next((spec for spec in reversed(specs) if not spec.weak), specs[-1])
         for spec in specs:
             if spec.shape != wanted.shape or (spec.dtype != wanted.dtype and not spec.weak):
-                kind = ShapeError if spec.shape != wanted.shape else DtypeError
-                raise kind(
+                error_class = ShapeError if spec.shape != wanted.shape else DtypeError
+                raise error_class(
                     placed(
                         f"{operation}: what the steps give{path} has to be of one kind, but some"
                         f" give {described_spec(spec)} and some {described_spec(wanted)}."

@@ -14,12 +14,12 @@ from funcgrad._control.operation import Values
 from funcgrad._control.spread import (
     begun,
     by_element,
-    closure,
+    dependent_carry,
     fitted,
-    in_kind,
     joined,
-    settled,
+    spread,
     total,
+    with_presence,
 )
 from funcgrad._control.transformed_loops import invariant_variables
 from funcgrad._control.values import specs_inside, strong, tangent_in, tangent_stand_ins
@@ -32,7 +32,7 @@ from funcgrad._primitives.structural import reshape, view
 from funcgrad._programs.extract import extract
 from funcgrad._transforms.abstract_stager import flat_program
 from funcgrad._transforms.factors import zeros_like
-from funcgrad._transforms.layout import CotangentKind, flat, kind_of, present, restored
+from funcgrad._transforms.layout import Presence, flat, presence_of, present, restored
 from funcgrad._transforms.linearization import Linearization, LinearPart
 from funcgrad._transforms.masked import Cotangent, map_cotangent
 
@@ -56,20 +56,6 @@ class ScanRecording:
         Runs a loop, see ``apply_loop``.
     """
 
-    __slots__ = (
-        "_apply",
-        "_args",
-        "_invariant",
-        "_length",
-        "_loop",
-        "_residuals",
-        "_taken",
-        "_values",
-        "_variables",
-        "connected",
-        "outs",
-    )
-
     def __init__(self, values: Values, followed: Sequence[bool], loop: Loop, apply: Apply) -> None:
         self._loop, self._length = loop, loop.length or 0
         self._values, self._apply = values, apply
@@ -81,8 +67,8 @@ class ScanRecording:
             taken = Linearization(body, [*shared, *state, *xs], self._args, numbers=False)
             return taken, [k in taken.connected for k in range(loop.carried)]
 
-        start, _ = settled(body, shared, carry, xs)
-        _, self._taken = closure(start, linearized)
+        start, _ = dependent_carry(body, shared, carry, xs)
+        _, self._taken = spread(start, linearized)
         self.connected = self._taken.connected
         forward = self._taken.forward
         # At positions, which count the body's inputs, and then its residuals.
@@ -135,10 +121,12 @@ class ScanRecording:
         for k in [k for k in self.connected if k >= loop.carried]:
             spec = _stack_spec(length, loop.body.output_specs[k])
             ct = fitted(cts[k], spec)
-            seeds[k - loop.carried] = in_kind(ct, by_element(kind_of(ct)), spec)  # by step
+            seeds[k - loop.carried] = with_presence(
+                ct, by_element(presence_of(ct)), spec
+            )  # by step
         sums: list[Cotangent] = [None] * loop.shared
         stacks: list[Sequence[Cotangent]] = []
-        lengths = self._segments([*map(kind_of, state)], [*map(kind_of, seeds)])
+        lengths = self._segments([*map(presence_of, state)], [*map(presence_of, seeds)])
         for number, count in enumerate(lengths):
             sums, state, rows = self._pulled(sums, state, seeds, number, count)
             stacks.append(rows)
@@ -147,7 +135,7 @@ class ScanRecording:
         return [*sums, *state, *[_end_to_end(*pair, lengths[order]) for pair in pairs]]
 
     def _segments(
-        self, kinds: Sequence[CotangentKind], seed_kinds: Sequence[CotangentKind]
+        self, presences: Sequence[Presence], seed_presences: Sequence[Presence]
     ) -> list[int]:
         """Return how many steps run together on the way back: first single steps, then the loop.
 
@@ -156,14 +144,14 @@ class ScanRecording:
         where more than ``_MOST_SINGLE_STEPS`` steps, or all, would run by themselves.
         """
         single = 0
-        while CotangentKind.ABSENT in kinds:
-            after = self._loop.parts(self._pullback_for(kinds, seed_kinds).layout)[1]
-            if (CotangentKind.ABSENT, CotangentKind.WHOLE) not in zip(kinds, after, strict=True):
+        while Presence.ABSENT in presences:
+            after = self._loop.parts(self._pullback_for(presences, seed_presences).layout)[1]
+            if (Presence.ABSENT, Presence.WHOLE) not in zip(presences, after, strict=True):
                 break
             single += 1
             if single > _MOST_SINGLE_STEPS or single >= self._length:
                 return [self._length]
-            kinds = after
+            presences = after
         return [*[1] * single, self._length - single]
 
     def _pulled(
@@ -181,37 +169,37 @@ class ScanRecording:
         """
         loop, is_single = self._loop, count == 1 < self._length
         consts, specs, x_specs = loop.parts(loop.body.inputs)
-        kinds, seed_kinds = [*map(kind_of, state)], [*map(kind_of, seeds)]
+        presences, seed_presences = [*map(presence_of, state)], [*map(presence_of, seeds)]
 
-        def pull(kinds: list[CotangentKind]) -> tuple[LinearPart, Sequence[CotangentKind]]:
-            pullback = self._pullback_for(kinds, seed_kinds)
+        def pull(presences: list[Presence]) -> tuple[LinearPart, Sequence[Presence]]:
+            pullback = self._pullback_for(presences, seed_presences)
             return pullback, loop.parts(pullback.layout)[1]
 
         if is_single:
-            pullback, end_kinds = pull(kinds)
+            pullback, end_presences = pull(presences)
             sums = before
         else:
-            kinds, pullback = closure(kinds, pull, joined)
-            end_kinds = kinds
+            presences, pullback = spread(presences, pull, joined)
+            end_presences = presences
             sums = [*map(begun, before, pullback.layout, consts)]
-        x_kinds = [*map(by_element, loop.parts(pullback.layout)[2])]
-        sum_kinds = [*map(kind_of, sums)]
-        layout: list[CotangentKind] = []
+        x_presences = [*map(by_element, loop.parts(pullback.layout)[2])]
+        sum_presences = [*map(presence_of, sums)]
+        layout: list[Presence] = []
 
         def back(known: Known, shared: Values, carried: Values, rows: Values) -> list[Value]:
             arguments = iter(carried)
-            cts = [*restored(kinds, arguments), *restored(seed_kinds, rows)]
+            cts = [*restored(presences, arguments), *restored(seed_presences, rows)]
             pulled = pullback.apply(known, [cts[k] for k in self.connected])
             const_cts, state_cts, x_cts = loop.parts([*map(fitted, pulled, loop.body.inputs)])
             results = [
-                *map(in_kind, state_cts, end_kinds, specs),
-                *map(total, restored(sum_kinds, arguments), const_cts),
-                *map(in_kind, x_cts, x_kinds, x_specs),
+                *map(with_presence, state_cts, end_presences, specs),
+                *map(total, restored(sum_presences, arguments), const_cts),
+                *map(with_presence, x_cts, x_presences, x_specs),
             ]
-            layout[:] = map(kind_of, results)
+            layout[:] = map(presence_of, results)
             return flat(results)
 
-        carry = [*map(in_kind, state, kinds, specs), *sums]
+        carry = [*map(with_presence, state, presences, specs), *sums]
         outs = self._run(pullback, back, (), carry, seeds, not loop.reverse, first, count)
         results = restored(layout, outs)
         ends, rows = results[: loop.carried], results[loop.carried + loop.shared :]
@@ -222,11 +210,11 @@ class ScanRecording:
         return [first if ct is None else ct for ct, first in pairs], ends, rows
 
     def _pullback_for(
-        self, kinds: Sequence[CotangentKind], seed_kinds: Sequence[CotangentKind]
+        self, presences: Sequence[Presence], seed_presences: Sequence[Presence]
     ) -> LinearPart:
-        """Return the pullback of the body for cotangents of these kinds."""
+        """Return the pullback of the body for cotangents that are present like this."""
         specs = self._loop.body.output_specs
-        return self._taken.pullback_for(self._args, [*kinds, *seed_kinds], specs)
+        return self._taken.pullback_for(self._args, [*presences, *seed_presences], specs)
 
     def push(self, tangents: Values) -> list[Value]:
         loop = self._loop
@@ -238,8 +226,8 @@ class ScanRecording:
             pushforward = self._taken.pushforward(self._args, stand_ins)
             return pushforward, present(pushforward.layout)
 
-        start, _ = settled(loop.body, shared_flags, carry, x_flags, forward=True)
-        state_flags, pushforward = closure(start, push)
+        start, _ = dependent_carry(loop.body, shared_flags, carry, x_flags, forward=True)
+        state_flags, pushforward = spread(start, push)
         flags = [*shared_flags, *state_flags, *x_flags]
         consts, state, xs = loop.parts(
             [
@@ -314,11 +302,13 @@ def _as_stack(row: Value) -> Value:
 
 def _end_to_end(cts: Sequence[Cotangent], spec: Spec, lengths: Sequence[int]) -> Cotangent:
     """Join the cotangents of an array's slices, which come in stacks of some lengths."""
-    kinds = {*map(kind_of, cts)}
-    if len(cts) == 1 or kinds == {CotangentKind.ABSENT}:
+    presences = {*map(presence_of, cts)}
+    if len(cts) == 1 or presences == {Presence.ABSENT}:
         return cts[0]
-    kind = CotangentKind.WHOLE if kinds == {CotangentKind.WHOLE} else CotangentKind.MASKED
+    presence = Presence.WHOLE if presences == {Presence.WHOLE} else Presence.MASKED
     pairs = zip(cts, lengths, strict=True)
-    stacks = [flat([in_kind(ct, kind, _stack_spec(length, spec))]) for ct, length in pairs]
+    stacks = [
+        flat([with_presence(ct, presence, _stack_spec(length, spec))]) for ct, length in pairs
+    ]
     joined_stacks = [concatenate(*column, axis=0) for column in zip(*stacks, strict=True)]
-    return restored([kind], joined_stacks)[0]
+    return restored([presence], joined_stacks)[0]

@@ -98,12 +98,12 @@ def scan(
         From the carry and one slice of each array to a pair: the next carry, of the same structure,
         shapes and dtypes, and the result of this step, which may be None.
     init : pytree
-        The first carry. A Python number becomes, from the beginning, what ``f`` makes of it: an
-        array or a number of its kind or a later one (int, float, complex).
+        The first carry. A Python number has from the beginning the dtype that ``f`` gives it: an
+        array's, or the number's own type or a later one (int, float, complex).
     xs : pytree of arrays, optional
         Each step gets a slice along axis 0 of every leaf.
     length : int, optional
-        The number of steps; needed only where there are no ``xs``.
+        The number of steps; needed only without ``xs``.
     reverse : bool
         Whether the last slice comes first. The results are in the order of the slices.
     unroll : int
@@ -123,9 +123,10 @@ def scan(
     Raises
     ------
     FunctionError
-        ``f`` returns no pair.
+        ``f`` does not return a pair.
     TreeError, ShapeError, DtypeError
-        The kind of the carry, or of a step's result, changes; the lengths of ``xs`` differ.
+        The shape or dtype of the carry, or of a step's result, changes; the lengths of ``xs``
+        differ.
     ArgumentError
         There is neither a length nor an array, or a number is negative.
 
@@ -136,7 +137,7 @@ def scan(
     Notes
     -----
     Outside of ``jit`` this is a Python loop. In a program it is one operation: ``f`` is staged
-    once, whatever the number of steps, and so cannot look at the numbers it gets. Reverse mode
+    once, whatever the number of steps, and so cannot use values in Python. Reverse mode
     holds, for each step, the values that the loop backwards reads; values that are the same at
     every step are computed once, before the loop.
 
@@ -278,7 +279,7 @@ def map(f: Callable[[Any], Y], xs: object, batch_size: int | None = None) -> Y: 
 @watched
 @answering
 def map(f: Callable[[Any], Any], xs: Any, batch_size: int | None = None) -> Any:
-    """Call a function for each slice of arrays, one after another, and stack what it returns.
+    """Call a function for each slice of arrays, one after another, and stack its results.
 
     Parameters
     ----------
@@ -292,14 +293,14 @@ def map(f: Callable[[Any], Any], xs: Any, batch_size: int | None = None) -> Any:
     Returns
     -------
     pytree of arrays
-        What ``f`` returned, stacked along axis 0.
+        The results of ``f``, stacked along axis 0.
 
     Raises
     ------
     ShapeError, DtypeError, TreeError
         As for ``scan``.
     ArgumentError
-        ``batch_size`` is no positive integer.
+        ``batch_size`` is not a positive integer.
 
     See Also
     --------

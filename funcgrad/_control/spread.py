@@ -1,9 +1,9 @@
 """Which leaves of a loop's carry have derivatives, a batch, a reader or a cotangent at some step.
 
-A flag says that a leaf is followed, has a tangent, has a batch, is read, or has a cotangent of some
-kind. A step may pass the flag on to other leaves, so steps are repeated until one adds nothing.
+A flag says that a leaf is followed, has a tangent, has a batch, is read, or has a cotangent. A step
+may pass the flag on to other leaves, so steps are repeated until one adds nothing.
 
->>> closure([True, False, False], lambda flags: (None, [False, *flags[:-1]]))
+>>> spread([True, False, False], lambda flags: (None, [False, *flags[:-1]]))
 ([True, True, True], None)
 
 Which results of a body depend on followed inputs is read from the program. Recording the body would
@@ -14,12 +14,12 @@ tell as well, but takes a hundred times as long.
 >>> connected(body, [True, False])
 ([True, False, False], True)
 
-A cotangent may be absent, whole, or ``Masked``. A loop carries the same kind at every step, and the
-branches of a choice return the same kind, so kinds are *joined*: a cotangent that is absent in one
+A cotangent may be absent, whole, or ``Masked``. A loop carries the same at every step, and all
+branches of a choice return the same, so presences are *joined*: a cotangent that is absent in one
 branch and whole in another becomes a whole one with a mask of a single truth value.
 
->>> joined(CotangentKind.ABSENT, CotangentKind.WHOLE)
-<CotangentKind.SWITCHED: 2>
+>>> joined(Presence.ABSENT, Presence.WHOLE)
+<Presence.SWITCHED: 2>
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from funcgrad._primitives.broadcasting import broadcast_to
 from funcgrad._programs.equation import Equation
 from funcgrad._programs.program import Program
 from funcgrad._transforms.factors import zeros_like
-from funcgrad._transforms.layout import CotangentKind, kind_of
+from funcgrad._transforms.layout import Presence, presence_of
 from funcgrad._transforms.masked import Cotangent, Masked, broadcast, fit, merged, plain
 
 T = TypeVar("T")
 Made = TypeVar("Made")
 
 
-def closure(
+def spread(
     start: Sequence[T],
     step: Callable[[list[T]], tuple[Made, Iterable[T]]],
     join: Callable[[Any, Any], T] = or_,
@@ -63,7 +63,7 @@ def closure(
     Returns
     -------
     flags, made
-        The flags that hold at every step, and what ``step`` made for these.
+        The flags that hold at every step, and the object that ``step`` made for them.
     """
     flags = list(start)
     while True:
@@ -101,7 +101,7 @@ def connected(
     return [known[variable] for variable in program.outputs], is_all
 
 
-def settled(
+def dependent_carry(
     program: Program,
     before: Sequence[bool],
     carry: Sequence[bool],
@@ -110,14 +110,14 @@ def settled(
 ) -> tuple[list[bool], tuple[list[bool], bool]]:
     """Return which leaves of a carry surely depend on flagged inputs at some step of a program.
 
-    Also returns what ``connected`` returns where these leaves are flagged.
+    Also returns the result of ``connected`` where these leaves are flagged.
     """
 
     def step(state: list[bool]) -> tuple[tuple[list[bool], bool], list[bool]]:
         results, is_all = connected(program, [*before, *state, *after], forward)
         return (results, is_all), results
 
-    return closure(carry, step)
+    return spread(carry, step)
 
 
 def _through(
@@ -154,7 +154,7 @@ def _through_programs(
     if not isinstance(form, Loop) or not all(p.is_raw for p, _ in structure.runs(**params)):
         return [False] * len(equation.results)
     shared, carry, xs = form.parts(operands)
-    state, (results, _) = settled(form.body, shared, carry, xs, forward)
+    state, (results, _) = dependent_carry(form.body, shared, carry, xs, forward)
     if forward:
         results[: form.carried] = state
     elif form.condition is not None:  # without a step the last carry is the first
@@ -162,22 +162,22 @@ def _through_programs(
     return results
 
 
-# -------------------------------------------------------------------------- kinds of cotangents
+# ------------------------------------------------------------ where cotangents are present
 
 
-def joined(first: CotangentKind, second: CotangentKind) -> CotangentKind:
-    """Return the kind that can stand for both."""
+def joined(first: Presence, second: Presence) -> Presence:
+    """Return the presence that can stand for both."""
     if first is second:
         return first
-    least, most = sorted((first, second), key=lambda kind: kind.value)
-    if least is CotangentKind.ABSENT and most is CotangentKind.WHOLE:
-        return CotangentKind.SWITCHED
+    least, most = sorted((first, second), key=lambda presence: presence.value)
+    if least is Presence.ABSENT and most is Presence.WHOLE:
+        return Presence.SWITCHED
     return most
 
 
-def by_element(kind: CotangentKind) -> CotangentKind:
+def by_element(presence: Presence) -> Presence:
     """Replace a mask of one truth value by a mask with one for each element."""
-    return CotangentKind.MASKED if kind is CotangentKind.SWITCHED else kind
+    return Presence.MASKED if presence is Presence.SWITCHED else presence
 
 
 def fitted(ct: Cotangent, spec: Spec) -> Cotangent:
@@ -195,35 +195,35 @@ def fitted(ct: Cotangent, spec: Spec) -> Cotangent:
     return Masked(fitted_value, mask)
 
 
-def in_kind(ct: Cotangent, kind: CotangentKind, spec: Spec) -> Cotangent:
-    """Convert a fitted cotangent to a kind that its kind was joined to."""
-    ct_kind = kind_of(ct)
-    if ct_kind is kind:
+def with_presence(ct: Cotangent, presence: Presence, spec: Spec) -> Cotangent:
+    """Convert a fitted cotangent to a presence that its presence was joined to."""
+    ct_presence = presence_of(ct)
+    if ct_presence is presence:
         return ct
     if ct is None:
         ct = Masked(zeros_like(spec), np.False_)
-    elif ct_kind is CotangentKind.WHOLE:
+    elif ct_presence is Presence.WHOLE:
         ct = Masked(ct, np.True_)
-    if kind is CotangentKind.MASKED and spec.shape != shape_of(ct.mask):
+    if presence is Presence.MASKED and spec.shape != shape_of(ct.mask):
         ct = Masked(ct.value, broadcast_to(ct.mask, shape=spec.shape))
     return ct
 
 
-def begun(before: Cotangent, kind: CotangentKind, spec: Spec) -> Cotangent:
-    """Return the first value of a sum to which a loop adds cotangents of a kind.
+def begun(before: Cotangent, presence: Presence, spec: Spec) -> Cotangent:
+    """Return the first value of a sum to which a loop adds cotangents.
 
     ``before`` is the sum of the cotangents before the loop. The first value is None where the loop
     adds none.
     """
-    if kind is CotangentKind.ABSENT:
+    if presence is Presence.ABSENT:
         return None
-    if CotangentKind.WHOLE in (kind, kind_of(before)):
+    if Presence.WHOLE in (presence, presence_of(before)):
         return zeros_like(spec) if before is None else plain(before)
-    return in_kind(before, joined(kind, kind_of(before)), spec)
+    return with_presence(before, joined(presence, presence_of(before)), spec)
 
 
 def total(first: Cotangent, second: Cotangent) -> Cotangent:
-    """Return the sum of two cotangents, either of which may be absent."""
+    """Return the sum of two cotangents; each may be absent."""
     if first is None or second is None:
         return second if first is None else first
     if type(first) is Masked or type(second) is Masked:

@@ -1,4 +1,4 @@
-"""A loop whose length depends on the data, run forwards and backwards by turns, as a value.
+"""A loop whose length depends on the data, run forwards and backwards alternately, as a value.
 
 A *sweep* goes through all steps. The first sweep is the loop itself, which computes the states.
 Each later sweep goes in the direction opposite to the sweep before it, carries other values, and
@@ -104,8 +104,8 @@ def swept(
     """Run sweeps to and fro and return their last carries.
 
     ``goes_on`` says whether the first sweep has another step at a state; ``state`` is its first
-    carry, and ``starts`` are those of the other sweeps. About ``most`` states of each sweep are
-    held at once, where that is a number; the others are computed again.
+    carry, and ``starts`` has the first carries of the other sweeps. About ``most`` states of each
+    sweep are held at once, unless it is None; the others are computed again.
     """
     most = None if most is None else max(most, 2)
     states, every, count = [state], 1, 0

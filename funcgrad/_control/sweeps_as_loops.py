@@ -96,7 +96,7 @@ def _unchanged(spec: Spec) -> Spec:
 
 
 def _is_double(sweeps: Sweeps) -> bool:
-    """Whether all numbers have Python's precision, so that arrays may hold the Python numbers."""
+    """Whether all values have the precision of Python numbers, so that arrays may hold these."""
     specs = [spec for program in sweeps.programs for spec in program.specs()]
     return all(spec.dtype.char in _PYTHONS for spec in specs)
 

@@ -1,7 +1,7 @@
 """The operation behind ``fg.cond`` and ``fg.switch`` in programs.
 
 Its operands are the number of the branch that runs, and the values that the branches read. Its
-branches are programs of the same operands, with results of the same kinds. Reverse mode keeps the
+branches are programs of the same operands, with results of the same specs. Reverse mode keeps the
 residuals of the branch that ran, in *slots* that all branches share.
 """
 
@@ -14,18 +14,18 @@ from typing import Final
 import numpy as np
 
 from funcgrad._control.operation import ControlCall, Params, Values, check_linear, control_primitive
-from funcgrad._control.spread import fitted, in_kind, joined
+from funcgrad._control.spread import fitted, joined, with_presence
 from funcgrad._control.values import (
     batched_program,
     inputs_read,
     may_refuse,
-    of_one_kind,
     part_of,
     specs_inside,
     strong,
     taking_part,
     tangent_in,
     tangent_stand_ins,
+    with_common_results,
 )
 from funcgrad._core.primitive import Primitive
 from funcgrad._core.specs import Spec, shape_of, stand_in
@@ -41,7 +41,7 @@ from funcgrad._transforms.abstract_stager import applied, flat_program
 from funcgrad._transforms.composite import Recording
 from funcgrad._transforms.factors import zeros_like
 from funcgrad._transforms.flat_functions import run_batched
-from funcgrad._transforms.layout import CotangentKind, Layout, flat, kind_of, present, restored
+from funcgrad._transforms.layout import Layout, Presence, flat, presence_of, present, restored
 from funcgrad._transforms.linearization import Linearization
 from funcgrad._transforms.masked import Cotangent
 from funcgrad._transforms.with_derivative import WithDerivative, with_pushforward
@@ -51,7 +51,9 @@ from funcgrad.errors import ProgramError
 def apply_switch(index: Value, values: Values, branches: Sequence[Program]) -> list[Value]:
     """Run the branch with a number, or the first or last one for a number out of bounds."""
     width = len(str(len(branches) - 1))
-    params = {f"branch_{k:0{width}}": branch for k, branch in enumerate(of_one_kind(branches))}
+    params = {
+        f"branch_{k:0{width}}": branch for k, branch in enumerate(with_common_results(branches))
+    }
     operands = [as_spec(x, spec) for x, spec in zip(values, branches[0].inputs, strict=True)]
     return list(SWITCH(index, *operands, **params))
 
@@ -76,7 +78,7 @@ def select(index: Value, results: Sequence[Values]) -> list[Value]:
 def _joined_layout(layouts: Sequence[Layout]) -> Layout:
     """Return which results of a choice have a tangent: those that have one in any branch."""
     flags = [True in column for column in zip(*map(present, layouts), strict=True)]
-    return tuple([CotangentKind.WHOLE if flag else CotangentKind.ABSENT for flag in flags])
+    return tuple([Presence.WHOLE if flag else Presence.ABSENT for flag in flags])
 
 
 def _filled(tangents: Values, layout: Layout, specs: Sequence[Spec]) -> list[Value]:
@@ -106,7 +108,7 @@ def _run_for(
 
 
 def _nothing(program: Program) -> Program:
-    """Stage a program with results of the same kinds that computes nothing."""
+    """Stage a program with results of the same specs that computes nothing."""
     specs = program.output_specs
 
     def zeros(values: Values) -> list[Value]:
@@ -122,17 +124,6 @@ def _aligned(out: Value, flag: bool) -> Value:
 
 class SwitchRecording:
     """The record of a choice."""
-
-    __slots__ = (
-        "_args",
-        "_branches",
-        "_places",
-        "_slots",
-        "_taken",
-        "_values",
-        "connected",
-        "outs",
-    )
 
     def __init__(
         self, values: Values, followed: Sequence[bool], branches: Sequence[Program]
@@ -163,17 +154,17 @@ class SwitchRecording:
             fitted(ct, spec) if k in self.connected else None
             for k, (ct, spec) in enumerate(zip(cts, specs, strict=True))
         ]
-        kinds = [*map(kind_of, fitted_cts)]
-        pullbacks = [taken.pullback_for(self._args, kinds, specs) for taken in self._taken]
-        kinds_by_branch = [pullback.layout for pullback in pullbacks]
-        wanted = [reduce(joined, column) for column in zip(*kinds_by_branch, strict=True)]
+        presences = [*map(presence_of, fitted_cts)]
+        pullbacks = [taken.pullback_for(self._args, presences, specs) for taken in self._taken]
+        presences_by_branch = [pullback.layout for pullback in pullbacks]
+        wanted = [reduce(joined, column) for column in zip(*presences_by_branch, strict=True)]
 
         def back(branch: int, known: Values, incoming: Values) -> list[Value]:
             connected = self._taken[branch].connected
-            pairs = enumerate(restored(kinds, incoming))
+            pairs = enumerate(restored(presences, incoming))
             chosen = [ct if k in connected else None for k, ct in pairs]
             pulled = map(fitted, pullbacks[branch].apply(known, chosen), first.inputs)
-            return flat([*map(in_kind, pulled, wanted, first.inputs)])
+            return flat([*map(with_presence, pulled, wanted, first.inputs)])
 
         return [None, *restored(wanted, self._switch(back, flat(fitted_cts)))]
 
@@ -263,7 +254,7 @@ class SwitchCall(ControlCall):
     def results(self, *specs: Spec) -> tuple[Spec, ...]:
         first, *others = [branch.results(*specs[1:]) for branch in self.branches]
         if specs[0].shape or any(other != first for other in others):
-            raise ProgramError("the branches of a choice have results of different kinds")
+            raise ProgramError("the branches of a choice return different shapes or dtypes")
         return first
 
     def record_flagged(self, args: Values, flags: Sequence[bool]) -> Recording:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import NamedTuple, TypeVar
 
-from funcgrad._control.spread import closure, settled
+from funcgrad._control.spread import dependent_carry, spread
 from funcgrad._control.sweeps import Sweeps
 from funcgrad._control.values import (
     batched_program,
@@ -110,8 +110,10 @@ def pushed_step(
         both = with_pushforward(program, args, tangents, numbers=False)
         return both, present(both.layout)
 
-    start, _ = settled(program, [*chain(*before)], parts[carry], [*chain(*after)], forward=True)
-    state, both = closure(start, step)
+    start, _ = dependent_carry(
+        program, [*chain(*before)], parts[carry], [*chain(*after)], forward=True
+    )
+    state, both = spread(start, step)
     operands = Tangents((*map(tuple, before), tuple(state), *map(tuple, after)))
     stacked = tuple(present(both.layout)[len(state) :])
     results = Tangents((tuple(state), stacked))
@@ -223,7 +225,7 @@ def batched(sweeps: Sweeps, size: int, flags: Sequence[bool]) -> BatchedSweeps:
         ends = [True] * len(state) if is_masked else out_flags
         return (body, out_flags, condition), ends
 
-    state, (body, out_flags, condition) = closure(carry, step)
+    state, (body, out_flags, condition) = spread(carry, step)
     batched_loop = loop._replace(body=body, condition=condition)
     is_masked = condition is not None and bool(condition.output_specs[0].shape)
     if is_masked:
@@ -234,7 +236,7 @@ def batched(sweeps: Sweeps, size: int, flags: Sequence[bool]) -> BatchedSweeps:
         def later_step(carried: list[bool], one: Program = one) -> tuple[Program, list[bool]]:
             return batched_program(one, size, [*chain(*parts), *carried], carried)
 
-        state, program = closure([flag or is_masked for flag in flagged], later_step)
+        state, program = spread([flag or is_masked for flag in flagged], later_step)
         parts.append(state)
         if is_masked:
             program = _masked_later(program, [*chain(*parts)], batched_loop)
@@ -320,7 +322,7 @@ def leaner(loop: Loop, read: Sequence[bool]) -> tuple[Loop, list[int], list[int]
         carry = [loop.shared + k in inputs for k in range(loop.carried)]
         return inputs, [*carry, *[False] * (len(flags) - loop.carried)]
 
-    flags, inputs = closure(read, step)
+    flags, inputs = spread(read, step)
     results = [k for k, flag in enumerate(flags) if flag]
     carry = [k for k in results if k < loop.carried]
     operands = sorted(inputs | {loop.shared + k for k in carry})

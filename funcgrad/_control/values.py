@@ -51,7 +51,7 @@ class LoopSteps:
 
 
 def stacked(rows: Sequence[Value], spec: Spec) -> Value:
-    """Stack rows of one spec along a new axis 0; there may be no rows."""
+    """Stack rows of one spec along a new axis 0; the list may be empty."""
     if any(type(row) not in RAW for row in rows):
         return stack(*rows, axis=0)
     array = np.empty((len(rows), *spec.shape), spec.dtype)  # in a third of the time of np.stack
@@ -76,7 +76,7 @@ def specs_inside(values: Sequence[Value]) -> list[Spec]:
     return [spec_inside(value) for value in values]
 
 
-def of_one_kind(programs: Sequence[Program]) -> Sequence[Program]:
+def with_common_results(programs: Sequence[Program]) -> Sequence[Program]:
     """Convert results of a choice's programs to arrays where only some return Python numbers."""
     program_specs = [program.output_specs for program in programs]
     if len({*program_specs}) == 1:
@@ -94,7 +94,7 @@ def converted(
     wanted: Sequence[Spec],
     reads: Sequence[int] | None = None,
 ) -> Program:
-    """Stage a program on inputs of these specs, some of which it reads, for the wanted results."""
+    """Stage a program on inputs of these specs, where it may read only some; convert its results."""
 
     def run(values: Sequence[Value]) -> list[Value]:
         operands = values if reads is None else [values[k] for k in reads]
@@ -128,7 +128,7 @@ def closed_together(
 
 
 def strong(spec: Spec) -> Spec:
-    """Return a spec whose dtype counts, unlike that of a Python number."""
+    """Return a spec whose dtype counts, unlike a Python number's."""
     return replace(spec, weak=False) if spec.weak else spec
 
 

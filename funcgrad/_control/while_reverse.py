@@ -16,12 +16,12 @@ from typing import NamedTuple, TypeAlias
 from funcgrad._control.spread import (
     begun,
     by_element,
-    closure,
+    dependent_carry,
     fitted,
-    in_kind,
     joined,
-    settled,
+    spread,
     total,
+    with_presence,
 )
 from funcgrad._control.sweeps import Sweeps
 from funcgrad._control.transformed_loops import pushed
@@ -32,12 +32,12 @@ from funcgrad._primitives.selection import where
 from funcgrad._programs.extract import extract
 from funcgrad._programs.program import Program
 from funcgrad._transforms.abstract_stager import applied, flat_program
-from funcgrad._transforms.layout import CotangentKind, Layout, flat, kind_of, restored, stand_ins
+from funcgrad._transforms.layout import Layout, Presence, flat, presence_of, restored, stand_ins
 from funcgrad._transforms.masked import Cotangent, Masked
 from funcgrad._transforms.with_derivative import with_pullback
 
-_Pull: TypeAlias = tuple[Program, Layout, list[CotangentKind]]
-"""The program that pulls cotangents through a step, their layout, and the kinds of the sums."""
+_Pull: TypeAlias = tuple[Program, Layout, list[Presence]]
+"""The program that pulls cotangents through a step, their layout, and the sums' presences."""
 
 Apply: TypeAlias = Callable[[Sequence[Value], Sweeps], list[Value]]
 """A function that runs sweeps and returns their results."""
@@ -75,9 +75,9 @@ class SweepsRecording:
         parts, count = [consts], 0
         for number, (program, start) in enumerate(zip(self._sweeps.programs, carried, strict=True)):
             before = [*chain(*parts)]
-            state, (results, is_all) = settled(program, before, start)
+            state, (results, is_all) = dependent_carry(program, before, start)
             if not is_all:
-                state, results = closure(state, partial(_connected_results, program, before))
+                state, results = spread(state, partial(_connected_results, program, before))
             parts.append(state)
             if number >= self._sweeps.first:
                 # Without a step a last carry is the first one.
@@ -100,9 +100,11 @@ class SweepsRecording:
                 del result_cts[-len(specs) :]
             triples = zip(end_cts, specs, flags, strict=True)
             end_cts = [fitted(ct, spec) if flag else None for ct, spec, flag in triples]
-            pulled = _pulled_sweep(sweeps, self._followed, number, [*map(kind_of, end_cts)], pulls)
+            pulled = _pulled_sweep(
+                sweeps, self._followed, number, [*map(presence_of, end_cts)], pulls
+            )
             pulls.append(pulled)
-            starts += map(in_kind, end_cts, pulled.kinds, specs)
+            starts += map(with_presence, end_cts, pulled.presences, specs)
             starts += map(partial(begun, None), pulled.sums, consts)
         programs = (*recorded.later, *[pulled.program for pulled in pulls])
         results = iter(
@@ -110,15 +112,15 @@ class SweepsRecording:
         )
         sums: list[Cotangent] = [None] * len(consts)
         ends: list[Cotangent] = []
-        is_read = any(CotangentKind.WHOLE in pulled.sums for pulled in pulls)
+        is_read = any(Presence.WHOLE in pulled.sums for pulled in pulls)
         # A loop without steps reads no shared values, so their cotangents are absent.
         operands = values[: len(sweeps.loop.body.inputs)]
         ran = sweeps.loop.condition.evaluate(operands)[0] if is_read else None
         for pulled in pulls:
-            ends = [*restored(pulled.kinds, results), *ends]
+            ends = [*restored(pulled.presences, results), *ends]
             more = restored(pulled.sums, results)
-            for k, kind in enumerate(pulled.sums):
-                if kind is CotangentKind.WHOLE:
+            for k, presence in enumerate(pulled.sums):
+                if presence is Presence.WHOLE:
                     more[k] = Masked(where(ran, more[k], 0), ran)
             sums = [*map(total, sums, more)]
         return [*sums, *ends]
@@ -152,24 +154,24 @@ class _Pulled(NamedTuple):
     Attributes
     ----------
     program : Program
-    kinds, sums : list of CotangentKind
-        The kinds of the cotangents of the other sweep's carry, and of the sums for values that all
-        steps share.
+    presences, sums : list of Presence
+        Where the cotangents of the other sweep's carry are present, and the sums for values that
+        all steps share.
     """
 
     program: Program
-    kinds: list[CotangentKind]
-    sums: list[CotangentKind]
+    presences: list[Presence]
+    sums: list[Presence]
 
 
 def _pulled_sweep(
     sweeps: Sweeps,
     followed: Sequence[Sequence[bool]],
     number: int,
-    kinds: Sequence[CotangentKind],
+    presences: Sequence[Presence],
     before: Sequence[_Pulled],
 ) -> _Pulled:
-    """Stage the way back through a sweep, for cotangents of some kinds at its end.
+    """Stage the way back through a sweep, for cotangents at its end with some presences.
 
     ``before`` has the ways back through the sweeps after it, the last of them first.
     """
@@ -180,44 +182,49 @@ def _pulled_sweep(
     step = _step(sweeps, number)
     args = [stand_in(spec) for spec in step.inputs]
     flags = [*followed[0], *followed[1 + number], *[False] * len(specs)]
-    later = [kind for pulled in reversed(before) for kind in pulled.kinds]
+    later = [presence for pulled in reversed(before) for presence in pulled.presences]
     results = [*state, *chain(*carried[number + 1 :])]
 
-    def pull(kinds: list[CotangentKind]) -> tuple[_Pull, list[CotangentKind]]:
-        stand_in_cts = stand_ins([*kinds, *later], results)
+    def pull(presences: list[Presence]) -> tuple[_Pull, list[Presence]]:
+        stand_in_cts = stand_ins([*presences, *later], results)
         both = with_pullback(step, flags, args, stand_in_cts, numbers=False)
         outs = both.program.outputs[len(results) :]
         program = extract(both.program, range(len(both.program.inputs)), outs)
-        out_kinds = [*map(by_element, both.layout)]
-        return (program, both.layout, out_kinds[:count]), out_kinds[count : count + len(state)]
+        out_presences = [*map(by_element, both.layout)]
+        return (program, both.layout, out_presences[:count]), out_presences[
+            count : count + len(state)
+        ]
 
-    carried_kinds, (pull_program, layout, sums) = closure(
-        [*map(by_element, kinds)], pull, _joined_by_element
+    carried_presences, (pull_program, layout, sums) = spread(
+        [*map(by_element, presences)], pull, _joined_by_element
     )
 
     def back(values: Sequence[Value]) -> list[Value]:
         arguments = iter(values[len(specs) :])
         others: list[Cotangent] = []
         for pulled in before:
-            others = [*restored(pulled.kinds, arguments), *others]
+            others = [*restored(pulled.presences, arguments), *others]
             restored(pulled.sums, arguments)
-        seeds, so_far = restored(carried_kinds, arguments), restored(sums, arguments)
+        seeds, so_far = restored(carried_presences, arguments), restored(sums, arguments)
         read = [*values[:count], *values[start : start + len(state)], *values[: len(specs)]]
         cts = restored(layout, applied(pull_program, [*read, *flat([*seeds, *others])]))
         state_specs = step.inputs[: count + len(state)]
         fits = [*map(fitted, cts, state_specs)]
         more = [*map(total, so_far, fits[:count])]
         return flat(
-            [*map(in_kind, fits[count:], carried_kinds, state), *map(in_kind, more, sums, consts)]
+            [
+                *map(with_presence, fits[count:], carried_presences, state),
+                *map(with_presence, more, sums, consts),
+            ]
         )
 
     cts: list[Cotangent] = []
     for pulled, carry in zip(before, reversed(carried), strict=False):
-        cts += [*stand_ins(pulled.kinds, carry), *stand_ins(pulled.sums, consts)]
-    cts += [*stand_ins(carried_kinds, state), *stand_ins(sums, consts)]
+        cts += [*stand_ins(pulled.presences, carry), *stand_ins(pulled.sums, consts)]
+    cts += [*stand_ins(carried_presences, state), *stand_ins(sums, consts)]
     name = f"{sweeps.programs[number].name}_pull"
     program = flat_program(name, back, [*specs, *specs_inside(flat(cts))])
-    return _Pulled(program, carried_kinds, sums)
+    return _Pulled(program, carried_presences, sums)
 
 
 def _step(sweeps: Sweeps, number: int) -> Program:
@@ -245,5 +252,5 @@ def _step(sweeps: Sweeps, number: int) -> Program:
     return flat_program(programs[0].name, step, [*consts, *carried[number], *specs])
 
 
-def _joined_by_element(first: CotangentKind, second: CotangentKind) -> CotangentKind:
+def _joined_by_element(first: Presence, second: Presence) -> Presence:
     return by_element(joined(first, second))  # as a batch needs it

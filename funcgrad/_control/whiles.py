@@ -80,8 +80,8 @@ def while_loop(
     body_fun : callable
         From the value to the next, of the same structure, shapes and dtypes.
     init_val : pytree
-        The first value. A Python number becomes, from the beginning, what ``body_fun`` makes of it:
-        an array or a number of its kind or a later one (int, float, complex).
+        The first value. A Python number has from the beginning the dtype that ``body_fun`` gives
+        it: an array's, or the number's own type or a later one (int, float, complex).
     checkpoints : int, optional
         In a program, about how many values reverse mode holds at once; it computes the others
         again. Without it reverse mode holds all.
@@ -94,7 +94,7 @@ def while_loop(
     Raises
     ------
     ShapeError, DtypeError, TreeError
-        The value changes its kind, or the condition is no single truth value.
+        The value changes its shape or dtype, or the condition is not a single truth value.
     ArgumentError
         ``checkpoints`` is less than 2.
 
@@ -160,8 +160,8 @@ def fori_loop(
         The integer is a tensor of the dtype that the bounds promote to, and gives way to arrays
         where both bounds are Python numbers.
     init_val : pytree
-        The first value. A Python number becomes, from the beginning, what ``body_fun`` makes of it:
-        an array or a number of its kind or a later one (int, float, complex).
+        The first value. A Python number has from the beginning the dtype that ``body_fun`` gives
+        it: an array's, or the number's own type or a later one (int, float, complex).
 
     Returns
     -------
@@ -171,9 +171,9 @@ def fori_loop(
     Raises
     ------
     ShapeError, DtypeError
-        A bound is no single integer.
+        A bound is not a single integer.
     ShapeError, DtypeError, TreeError
-        The value changes its kind.
+        The value changes its structure, shape or dtype.
 
     See Also
     --------
@@ -236,15 +236,15 @@ def counting_up(
 
 
 def _without_steps(carried: CarrySpecs, body: Callable[[Any], Any]) -> Any:
-    """Return the first value, in the kind that it would have after a step if that is known."""
+    """Return the first value, with the dtypes that it would have after a step if they are known."""
     if not carried.gives_way:
         return carried.tree()
-    settled = replace(carried, specs=[*carried.specs])
+    trial = replace(carried, specs=[*carried.specs])
     try:
-        settled.staged(None, _step(settled, body), (), carried.operation)
+        trial.staged(None, _step(trial, body), (), carried.operation)
     except Exception:  # a body that does not run may be one that cannot be staged
         return carried.tree()
-    return settled.tree()
+    return trial.tree()
 
 
 def _counted(first: Value, stop: Value, body_fun: Callable[[Any, Any], Any], init_val: Any) -> Any:
@@ -319,7 +319,7 @@ def masked_steps(
 
 
 def _as_precise(value: Value, spec: Spec) -> Value:
-    """Convert a value to the precision of a spec of its kind."""
+    """Convert a value to the precision of a spec, if both are integers, floats or complex."""
     dtype = dtype_of(value)
     return value if dtype == spec.dtype or dtype.kind != spec.dtype.kind else as_spec(value, spec)
 

@@ -65,26 +65,6 @@ class Workbench:
         reader.
     """
 
-    __slots__ = (
-        "_aliases",
-        "_book",
-        "_changed",
-        "_numbers",
-        "_operands",
-        "_order",
-        "_pieces",
-        "_results",
-        "_start",
-        "_variables",
-        "constants",
-        "current",
-        "makers",
-        "program",
-        "specs",
-        "undecided",
-        "uses",
-    )
-
     def __init__(self, program: Program, book: _Book, start: _Book) -> None:
         self.program = program
         self.specs = list(program.specs())

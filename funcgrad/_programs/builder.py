@@ -30,16 +30,6 @@ class Draft:
     constants are numbered -1, -2, ...
     """
 
-    __slots__ = (
-        "_constants",
-        "_equations",
-        "_guards",
-        "_input_count",
-        "_new",
-        "_numbers",
-        "_specs",
-    )
-
     def __init__(self, program: Program) -> None:
         self._input_count = len(program.inputs)
         self._constants = program.constants

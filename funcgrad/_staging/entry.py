@@ -48,7 +48,7 @@ from funcgrad._staging.static_arguments import exact
 from funcgrad.errors import GuardError
 from funcgrad.tensor.tensor import Tensor
 
-Kind: TypeAlias = type[Any] | tuple[Shape, str]
+ArgumentType: TypeAlias = type[Any] | tuple[Shape, str]
 """The kind of a raw value: the type of a scalar, or the shape and dtype of an array."""
 
 
@@ -75,12 +75,12 @@ class Form:
     structure: Structure
     parts: Hashable
     leaves: tuple[type[Any], ...]
-    kinds: tuple[Kind, ...]
+    kinds: tuple[ArgumentType, ...]
     count: int
     static: tuple[tuple[int | str, Hashable, Any], ...]
 
 
-def kind_of(value: Value) -> Kind:
+def argument_type(value: Value) -> ArgumentType:
     """The kind of a raw value: ``float``, or ``((3,), "d")`` for three float64 elements."""
     return (value.shape, value.dtype.char) if type(value) is np.ndarray else type(value)
 

@@ -43,7 +43,7 @@ from funcgrad._programs.suspicious import warn_of_loops
 from funcgrad._staging.capture import Capture
 from funcgrad._staging.derived import Run, by_numpy
 from funcgrad._staging.eagerness import belongs_to_caller, unstaged_entries
-from funcgrad._staging.entry import Form, kind_of, write_entry
+from funcgrad._staging.entry import Form, argument_type, write_entry
 from funcgrad._staging.lowered import Failure, Lowered
 from funcgrad._staging.signature import Signature, make_variant
 from funcgrad._staging.static_arguments import exact, hinted, parts_of, static_places, unhashable
@@ -138,16 +138,18 @@ class Jitted(Generic[P, R]):
         values = self._values(leaves, structure, static)
         if not all(type(value) in RAW for value in values):
             return self._inside(args, kwargs, values, structure)
-        kinds = tuple([kind_of(value) for value in values])
+        argument_types = tuple([argument_type(value) for value in values])
         parts = parts_of(structure)
-        variants = self._signature((structure, parts, tuple([arg[:2] for arg in static]), kinds))
+        variants = self._signature(
+            (structure, parts, tuple([arg[:2] for arg in static]), argument_types)
+        )
         result: R = variants.run(values)
         if result is MISS:
             fresh = self._fresh(variants, args, kwargs)
             result = MISS if fresh is MISS else fresh.attempt(*values, ())
             return self._function(*args, **kwargs) if result is MISS else result
         types = tuple([type(leaf) for leaf in leaves])
-        self._ease(Form(structure, parts, types, kinds, len(args), static), variants)
+        self._ease(Form(structure, parts, types, argument_types, len(args), static), variants)
         return result
 
     def _inside(self, args: Any, kwargs: Any, values: Sequence[Value], structure: Structure) -> R:
@@ -156,9 +158,11 @@ class Jitted(Generic[P, R]):
             return self._function(*args, **kwargs)
         static = self._split(args, kwargs)[0]
         examples = [example(value) for value in values]
-        kinds = tuple([kind_of(value) for value in examples])
+        argument_types = tuple([argument_type(value) for value in examples])
         parts = parts_of(structure)
-        variants = self._signature((structure, parts, tuple([arg[:2] for arg in static]), kinds))
+        variants = self._signature(
+            (structure, parts, tuple([arg[:2] for arg in static]), argument_types)
+        )
         with suppress(FuncgradError):  # calling the function itself gives a better error
             result: R = variants.run_inside(values)
             if result is MISS:
@@ -243,15 +247,15 @@ class Jitted(Generic[P, R]):
         optimized = optimize(staged, self._relaxed)
         if not optimized.is_raw:  # it closes over a traced value
             return MISS
-        settled = capture.unchanged()  # else the function may have read an old or a new value
+        is_kept = capture.unchanged()  # else the function may have read an old or a new value
         if capture.drew():
-            settled = variants.watched = False
+            is_kept = variants.watched = False
             self._warn(
                 "draws random numbers from a generator outside of its arguments, and runs without"
                 " being staged. Use fg.random with a key that is an argument."
             )
-        elif not settled:
-            settled = variants.settles(capture.alone)
+        elif not is_kept:
+            is_kept = variants.keeps_changed(capture.alone)
             capture.look()
             if not capture.complete:
                 return MISS
@@ -262,7 +266,7 @@ class Jitted(Generic[P, R]):
 
         made = self._compiled(optimized, self._relaxed)
         variant = make_variant(optimized, *made, capture, compile)
-        if settled:
+        if is_kept:
             variants.add(variant)
             self._entries = ()  # the next call takes the general path, and marks it as used
         return variant

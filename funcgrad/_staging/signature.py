@@ -155,7 +155,7 @@ class Signature:
         if all(variant.program != known.program for known in self._variants):
             self._set([*self._variants, variant])
 
-    def settles(self, alone: bool) -> bool:
+    def keeps_changed(self, alone: bool) -> bool:
         """Whether to keep a variant although a value that the function reads changed meanwhile.
 
         Without other threads, the function itself has changed it, as a function that counts its

@@ -65,9 +65,9 @@ class CotangentPatches:
         self._patches.setdefault(primitive, []).append(patch)
         self._size += max(1, prod(shape_of(plain(patch[0]))))
         if self._size > _OVERLAP * max(1, prod(self._shape)):
-            self.settle()
+            self.finish()
 
-    def settle(self) -> Cotangent:
+    def finish(self) -> Cotangent:
         """The finished cotangent."""
         for primitive, patches in self._patches.items():
             self.add(self._sum_of_patches(primitive.differential, patches))
@@ -97,7 +97,7 @@ UNFINISHED: Final = frozenset({CotangentBuffer, CotangentPatches})
 
 def finished(ct: Cotangent) -> Cotangent:
     """Finish a cotangent; None and lists of cotangents stay as they are."""
-    return ct.settle() if type(ct) in UNFINISHED else ct
+    return ct.finish() if type(ct) in UNFINISHED else ct
 
 
 def accumulate(cotangents: Variables, index: int, ct: Cotangent) -> None:
@@ -113,7 +113,7 @@ def accumulate(cotangents: Variables, index: int, ct: Cotangent) -> None:
         if is_raw(ct):
             previous.add(ct)
         else:
-            cotangents[index] = merged(previous.settle(), ct)
+            cotangents[index] = merged(previous.finish(), ct)
     elif type(previous) is CotangentPatches:
         previous.add(ct)
     elif type(previous) is Masked or type(ct) is Masked:

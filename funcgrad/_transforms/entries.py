@@ -79,7 +79,7 @@ class Entry:
         ct = cotangents[self.index]
         if ct is not None:
             cotangents[self.index] = None
-            self.pull_from(cotangents, ct.settle() if type(ct) in UNFINISHED else ct)
+            self.pull_from(cotangents, ct.finish() if type(ct) in UNFINISHED else ct)
 
     def pull_from(self, cotangents: Variables, ct: Cotangent) -> None:
         """Add the contributions of a cotangent of the variable to the operands' cotangents."""
@@ -431,7 +431,7 @@ class PatchEntry(LinearEntry):
         operand, x = self.operands[0], self.primals[0]
         patches = cotangents[operand]
         if type(patches) is not CotangentPatches:
-            whole = patches.settle() if type(patches) is CotangentBuffer else patches
+            whole = patches.finish() if type(patches) is CotangentBuffer else patches
             patches = cotangents[operand] = CotangentPatches(shape_of(x), dtype_of(x), whole)
         patch = broadcast(ct, shape_of(self.out)), self.primals[1:], self.params
         patches.put(self.primitive, patch)

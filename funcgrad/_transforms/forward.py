@@ -33,7 +33,7 @@ from funcgrad._transforms.callables import ArrayT, Auxiliary, Result
 from funcgrad._transforms.composite import Composite, bind_composite
 from funcgrad._transforms.factors import zeros_like
 from funcgrad._transforms.quick_entries import push_product, push_quick
-from funcgrad._transforms.record import KINDS, MultiResult
+from funcgrad._transforms.record import ENTRY_CLASSES, MultiResult
 from funcgrad._transforms.tape import Readable
 from funcgrad.errors import DifferentiationError
 from funcgrad.tensor.conversion import reveal_primal
@@ -134,7 +134,7 @@ class Pusher(Readable):
         if not self._open and self._is_read():
             return bind(primitive, primals, params)
         out = bind(primitive, primals, params)
-        kind = KINDS[primitive.form]
+        kind = ENTRY_CLASSES[primitive.form]
         if type(out) is tuple and kind is not None:
             pushed = MultiResult(primitive, primals, out, params).late([t for _, t in parts])
             return tuple(map(self.dual, out, pushed))

@@ -23,7 +23,7 @@ from funcgrad._core.trace import Value
 from funcgrad._transforms.masked import Cotangent, Masked
 
 
-class CotangentKind(Enum):
+class Presence(Enum):
     """Where a cotangent is present: nowhere, everywhere, or by a mask."""
 
     ABSENT = 0
@@ -33,25 +33,25 @@ class CotangentKind(Enum):
     MASKED = 3
 
 
-_ABSENT: Final = CotangentKind.ABSENT
-_WHOLE: Final = CotangentKind.WHOLE
+_ABSENT: Final = Presence.ABSENT
+_WHOLE: Final = Presence.WHOLE
 
-Layout: TypeAlias = tuple[CotangentKind, ...]
-"""The kinds of the cotangents or tangents in a list."""
+Layout: TypeAlias = tuple[Presence, ...]
+"""Where each cotangent or tangent in a list is present."""
 
 
-def kind_of(ct: Cotangent) -> CotangentKind:
-    """The kind of a cotangent."""
+def presence_of(ct: Cotangent) -> Presence:
+    """Where a cotangent is present."""
     if ct is None:
-        return CotangentKind.ABSENT
+        return Presence.ABSENT
     if type(ct) is not Masked:
-        return CotangentKind.WHOLE
-    return CotangentKind.MASKED if shape_of(ct.mask) else CotangentKind.SWITCHED
+        return Presence.WHOLE
+    return Presence.MASKED if shape_of(ct.mask) else Presence.SWITCHED
 
 
 def layout_of(cts: Iterable[Cotangent]) -> Layout:
     """The layout of a list of cotangents or tangents."""
-    return tuple(map(kind_of, cts))
+    return tuple(map(presence_of, cts))
 
 
 def flat(cts: Sequence[Cotangent]) -> list[Value]:
@@ -65,34 +65,34 @@ def flat(cts: Sequence[Cotangent]) -> list[Value]:
     return values
 
 
-def restored(layout: Sequence[CotangentKind], values: Iterable[Value]) -> list[Cotangent]:
+def restored(layout: Sequence[Presence], values: Iterable[Value]) -> list[Cotangent]:
     """Put values together to cotangents, the inverse of ``flat``; an iterator keeps the others."""
     remaining = iter(values)
     return [
         None
-        if kind is _ABSENT
+        if presence is _ABSENT
         else next(remaining)
-        if kind is _WHOLE
+        if presence is _WHOLE
         else Masked(next(remaining), next(remaining))
-        for kind in layout
+        for presence in layout
     ]
 
 
-def present(layout: Sequence[CotangentKind]) -> list[bool]:
+def present(layout: Sequence[Presence]) -> list[bool]:
     """Flags of the cotangents or tangents that are not absent."""
-    return [kind is not CotangentKind.ABSENT for kind in layout]
+    return [presence is not Presence.ABSENT for presence in layout]
 
 
-def stand_ins(kinds: Sequence[CotangentKind], specs: Sequence[Spec]) -> list[Cotangent]:
-    """Stand-ins for cotangents of some kinds, which take neither time nor memory."""
+def stand_ins(presences: Sequence[Presence], specs: Sequence[Spec]) -> list[Cotangent]:
+    """Stand-ins for cotangents, present like this, which take neither time nor memory."""
     cts: list[Cotangent] = []
-    for kind, spec in zip(kinds, specs, strict=True):
+    for presence, spec in zip(presences, specs, strict=True):
         strong = Spec(spec.shape, spec.dtype)
-        if kind is CotangentKind.ABSENT:
+        if presence is Presence.ABSENT:
             cts.append(None)
-        elif kind is CotangentKind.WHOLE:
+        elif presence is Presence.WHOLE:
             cts.append(stand_in(strong))
         else:
-            shape = spec.shape if kind is CotangentKind.MASKED else ()
+            shape = spec.shape if presence is Presence.MASKED else ()
             cts.append(Masked(stand_in(strong), stand_in(Spec(shape, np.dtype(np.bool_)))))
     return cts

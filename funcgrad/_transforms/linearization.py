@@ -27,7 +27,7 @@ from funcgrad._programs.extract import Numbers, defined, extract, needed, value_
 from funcgrad._programs.program import Program
 from funcgrad._transforms.abstract_stager import applied
 from funcgrad._transforms.flat_functions import FlatFunction
-from funcgrad._transforms.layout import CotangentKind, Layout, flat, restored, stand_ins
+from funcgrad._transforms.layout import Layout, Presence, flat, restored, stand_ins
 from funcgrad._transforms.masked import Cotangent
 from funcgrad._transforms.with_derivative import WithDerivative, with_pullback, with_pushforward
 
@@ -83,19 +83,6 @@ class Linearization:
         The pullback of whole cotangents of all connected results.
     """
 
-    __slots__ = (
-        "_by_kinds",
-        "_checked",
-        "_followed",
-        "_has_numbers",
-        "_numbers",
-        "_program",
-        "_slots",
-        "connected",
-        "first",
-        "forward",
-    )
-
     def __init__(
         self,
         program: Program,
@@ -106,7 +93,7 @@ class Linearization:
         self._program = program
         self._followed = followed
         self._has_numbers = numbers
-        self._by_kinds: dict[tuple[CotangentKind, ...], LinearPart] = {}
+        self._by_presences: dict[tuple[Presence, ...], LinearPart] = {}
         specs = program.specs()
         cts = [whole_cotangent(specs[variable]) for variable in program.outputs]
         both = with_pullback(program, followed, args, cts, numbers)
@@ -133,17 +120,17 @@ class Linearization:
         )
 
     def pullback_for(
-        self, args: Sequence[Value], kinds: Sequence[CotangentKind], specs: Sequence[Spec]
+        self, args: Sequence[Value], presences: Sequence[Presence], specs: Sequence[Spec]
     ) -> LinearPart:
-        """The pullback of cotangents of these kinds, one for each result, of these specs."""
-        if all(kinds[k] is CotangentKind.WHOLE for k in self.connected):
+        """The pullback of cotangents with these presences and specs, one for each result."""
+        if all(presences[k] is Presence.WHOLE for k in self.connected):
             return self.first
-        key = tuple(kinds)
-        if key not in self._by_kinds:
-            cts = stand_ins(kinds, specs)
+        key = tuple(presences)
+        if key not in self._by_presences:
+            cts = stand_ins(presences, specs)
             connected_cts = [ct if k in self.connected else None for k, ct in enumerate(cts)]
-            self._by_kinds[key] = self.pullback(args, connected_cts)
-        return self._by_kinds[key]
+            self._by_presences[key] = self.pullback(args, connected_cts)
+        return self._by_presences[key]
 
     def pushforward(self, args: Sequence[Value], tangents: Sequence[Value]) -> LinearPart:
         """The pushforward of such tangents, one for each argument."""

@@ -104,7 +104,7 @@ class CotangentBuffer:
             if wide != current:
                 self.value = expand(self.value, wide)
 
-    def settle(self) -> Cotangent:
+    def finish(self) -> Cotangent:
         """The finished cotangent. Most masks fill up, as x[:-1] and x[1:] do together."""
         mask = self.mask
         if mask is None or np.count_nonzero(mask) == mask.size:

@@ -57,7 +57,7 @@ class QuickEntry(Entry):
         cotangents[index] = None
         if type(ct) is not _array and type(ct) is not _number:
             if type(ct) in UNFINISHED:
-                ct = ct.settle()
+                ct = ct.finish()
             if type(ct) is Masked:
                 self._generally(ElementwiseEntry).pull_from(cotangents, ct)
                 return

@@ -274,7 +274,7 @@ class Recorder(Readable):
             primals = tuple([self.inner(arg) for arg in args])
             out = bind(primitive, primals, params)
         if type(out) is tuple:
-            if KINDS[primitive.form] is None:
+            if ENTRY_CLASSES[primitive.form] is None:
                 return out
             several = MultiResult(primitive, with_stand_ins(primals), out, params)
             recording = Recording(out, where_present(several.pull), several.push)
@@ -290,7 +290,7 @@ class Recorder(Readable):
         params: Mapping[str, Any],
     ) -> Value:
         """Append an entry for an operation, if a derivative can flow through it."""
-        kind = KINDS[primitive.form]
+        kind = ENTRY_CLASSES[primitive.form]
         if (
             kind is None
             or (
@@ -483,7 +483,7 @@ class MultiResult:
         return _transposed(replace(self, primals=primals, outs=outs).push, primals, followed, cts)
 
 
-KINDS: Final[Mapping[str, type[OperationEntry] | None]] = MappingProxyType(
+ENTRY_CLASSES: Final[Mapping[str, type[OperationEntry] | None]] = MappingProxyType(
     {
         "elementwise": ElementwiseEntry,
         "selecting": ElementwiseEntry,

@@ -25,7 +25,7 @@ from funcgrad._transforms.auxiliary import WithAux
 from funcgrad._transforms.batch import Batched
 from funcgrad._transforms.flat_functions import run_pulled, run_pushed
 from funcgrad._transforms.frozen_calls import has_rules
-from funcgrad._transforms.layout import CotangentKind, Layout, flat, layout_of, restored
+from funcgrad._transforms.layout import Layout, Presence, flat, layout_of, restored
 from funcgrad._transforms.masked import Cotangent, Masked
 from funcgrad._transforms.stage import program as stage
 
@@ -154,7 +154,7 @@ def _without_full_masks(program: Program, layout: Layout, count: int) -> tuple[P
     variables, kinds = list(program.outputs[:count]), list(layout)
     for k, ct in enumerate(restored(layout, program.outputs[count:])):
         if type(ct) is Masked and ct.mask in known and np.all(known[ct.mask].value):
-            ct, kinds[k] = ct.value, CotangentKind.WHOLE
+            ct, kinds[k] = ct.value, Presence.WHOLE
         variables += flat([ct])
     result = pytrees.of_leaves(len(variables))
     return replace(program, outputs=tuple(variables), result=result), tuple(kinds)

@@ -8,7 +8,7 @@ become arguments.
 >>> import funcgrad as fg
 >>> def f(x):
 ...     spec = Spec((), np.dtype(float))
-...     product = opened("product", lambda args: [args[0] * x], [spec], [1.0])
+...     product = with_closed_values("product", lambda args: [args[0] * x], [spec], [1.0])
 ...     return product.run([2.0], [10.0])[0] if product.values[0] is x else x
 >>> fg.jvp(f, (3.0,), (1.0,))
 (Tensor(20.0), Tensor(0.0))
@@ -28,16 +28,16 @@ from funcgrad._transforms.stager import Stager
 from funcgrad.errors import TracerError
 
 
-class Opened(NamedTuple):
+class ClosedFunction(NamedTuple):
     """A function of its arguments and its closed-over values, and these values."""
 
     run: Callable[[Sequence[Value], Sequence[Value]], Sequence[Value]]
     values: list[Value]
 
 
-def opened(
+def with_closed_values(
     operation: str, function: FlatFunction, specs: Sequence[Spec], examples: Sequence[Value]
-) -> Opened:
+) -> ClosedFunction:
     """Return a function with its closed-over traced values as further arguments.
 
     ``specs`` are the specs of its arguments, ``examples`` are such arguments. Raises
@@ -45,7 +45,7 @@ def opened(
     program depends on the arguments) and closes over traced values.
     """
     if not running_traces():
-        return Opened(lambda args, _: function(args), [])
+        return ClosedFunction(lambda args, _: function(args), [])
     try:
         with begin_level() as level:
             host = _host(level, operation, numbers=False)
@@ -55,8 +55,8 @@ def opened(
     except TracerError as error:
         if _closes_over(operation, function, examples, error):
             raise _refused(operation) from error
-        return Opened(lambda args, _: function(args), [])
-    return Opened(lambda args, values: program.evaluate([*args, *values]), closed)
+        return ClosedFunction(lambda args, _: function(args), [])
+    return ClosedFunction(lambda args, values: program.evaluate([*args, *values]), closed)
 
 
 def _host(level: int, title: str, numbers: bool) -> Stager:

@@ -29,7 +29,7 @@ from funcgrad._transforms.factors import fit_tangent, zeros_like
 from funcgrad._transforms.flat_functions import push_values
 from funcgrad._transforms.linear import linear_transpose
 from funcgrad.errors import DifferentiationError
-from funcgrad.implicit.closures import opened
+from funcgrad.implicit.closures import with_closed_values
 from funcgrad.implicit.dense import failing_as
 from funcgrad.implicit.solution_call import SolutionCall, SolutionSignature, solution_of
 from funcgrad.implicit.unknowns import (
@@ -158,7 +158,7 @@ def linear_solution(
     def flat(x: Sequence[Value]) -> list[Value]:
         return unknown.values(matvec(unknown.tree(x)), "the result of matvec")
 
-    closure = opened(name, flat, unknown.specs, values)
+    closure = with_closed_values(name, flat, unknown.specs, values)
     aux = AuxTree() if has_aux else None
     system = LinearSystem(unknown, closure.run, solves, symmetric, aux, failed=failed)
     outs = solution_of(system.call(), [*values, *closure.values])

@@ -28,7 +28,7 @@ from funcgrad._programs.equation import spec_inside
 from funcgrad._transforms.arguments import check_function, values_of
 from funcgrad._transforms.composite import bind_composite
 from funcgrad._transforms.factors import zeros_like
-from funcgrad.implicit.closures import opened
+from funcgrad.implicit.closures import with_closed_values
 from funcgrad.implicit.dense import dense_solve, failing_as
 from funcgrad.implicit.linear_solves import LinearSystem, filled, pushed
 from funcgrad.implicit.reached import Reached, free_in, held
@@ -248,7 +248,7 @@ def root_of(
             form[0] = out_form
         return values_of(name, out_leaves, out_form, lambda: "the result of the function")
 
-    closure = opened(
+    closure = with_closed_values(
         name, flat, [*unknown.specs, *map(spec_inside, param_values)], [*guess, *param_values]
     )
 

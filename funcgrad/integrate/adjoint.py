@@ -26,7 +26,7 @@ from funcgrad._core.trace import Value, concrete
 from funcgrad._programs.equation import spec_inside
 from funcgrad._transforms.custom import custom_vjp
 from funcgrad._transforms.reverse import vjp
-from funcgrad.implicit.closures import opened
+from funcgrad.implicit.closures import with_closed_values
 from funcgrad.integrate.right_hand_side import Slope, real_dtype
 from funcgrad.integrate.solutions import solution
 from funcgrad.integrate.steps import Leaves, Settings
@@ -39,7 +39,7 @@ def adjoint_solution(
     """Solve as `solution` does; reverse mode solves the adjoint equation."""
     if len(times) == 1:
         return solution(slope, start, times, parameters, settings)
-    f, every = _opened(slope, start, times[0], parameters)
+    f, every = _with_closed_values(slope, start, times[0], parameters)
 
     def forward(start: Leaves, times: Tensor, every: list[Tensor]) -> Leaves:
         return solution(f, start, times, every, settings)
@@ -116,7 +116,7 @@ def _backward(
     return start, fnp.concatenate([of_first[None], of_times]), of_parameters
 
 
-def _opened(
+def _with_closed_values(
     slope: Slope, start: Leaves, time: Tensor, parameters: list[Tensor]
 ) -> tuple[Slope, list[Tensor]]:
     """Return a right-hand side whose closed-over traced values are parameters, too."""
@@ -127,7 +127,9 @@ def _opened(
         return [concrete(x) for x in slope(tensors[:count], tensors[count], tensors[count + 1 :])]
 
     values = [concrete(x) for x in (*start, time, *parameters)]
-    run, closed = opened("odeint", flat, [spec_inside(value) for value in values], values)
+    run, closed = with_closed_values(
+        "odeint", flat, [spec_inside(value) for value in values], values
+    )
     param_count = len(parameters)
 
     def with_closed(y: Leaves, t: Tensor, every: list[Tensor]) -> Leaves:

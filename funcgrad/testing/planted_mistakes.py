@@ -168,10 +168,10 @@ def _pulled(
 
 
 def _halved_whole(ct: Cotangent) -> Cotangent:
-    settled = ct.settle() if hasattr(ct, "settle") else ct
-    if isinstance(settled, Masked):
-        return Masked(_halved(settled.value), settled.mask)
-    return _halved(settled)
+    finished = ct.finish() if hasattr(ct, "finish") else ct
+    if isinstance(finished, Masked):
+        return Masked(_halved(finished.value), finished.mask)
+    return _halved(finished)
 
 
 _SHOWN: Final = 20

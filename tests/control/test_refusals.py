@@ -146,7 +146,7 @@ CASES: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] = {
     "no branch": (
         lambda x: fg.switch(0, [], x),
         ArgumentError,
-        "switch: there is no branch",
+        "switch: branches is empty",
     ),
     "an index that is a truth value": (
         lambda x: fg.switch(x > 0, [fnp.sin, fnp.cos], x),

@@ -69,7 +69,7 @@ def test_masks_of_others_stay() -> None:
     assert type(buffer) is CotangentBuffer
     assert buffer.choose(~mask, np.float64(1.0), mask.shape)
     assert_array_equal(mask, MASK)
-    assert_array_equal(buffer.settle(), np.where(MASK, POINT, 1.0))
+    assert_array_equal(buffer.finish(), np.where(MASK, POINT, 1.0))
 
 
 @together("share", [0.0, 0.001, 0.5, 1.0])
