@@ -88,17 +88,16 @@ def associative_scan(
     leaves, structure = pytrees.flatten(elems)
     values = placed_values("associative_scan", leaves, structure, lambda: "elems")
     if not values:
-        raise ArgumentError(placed("associative_scan: elems has no array."))
+        raise placed(ArgumentError, "associative_scan: elems has no array.")
     axes = [normalize_axis(axis, len(shape_of(x)), "associative_scan") for x in values]
     sizes = [shape_of(x)[a] for x, a in zip(values, axes, strict=True)]
     paths = structure.paths()
     for path, size in zip(paths, sizes, strict=True):
         if size != sizes[0]:
-            raise ShapeError(
-                placed(
-                    f"associative_scan: the lengths differ: elems{paths[0]} has {sizes[0]} elements"
-                    f" along axis {axis}, and elems{path} has {size}."
-                )
+            raise placed(
+                ShapeError,
+                f"associative_scan: the lengths differ: elems{paths[0]} has {sizes[0]} elements"
+                f" along axis {axis}, and elems{path} has {size}.",
             )
 
     def combine(first: Sequence[Value], second: Sequence[Value]) -> list[Value]:
@@ -111,8 +110,8 @@ def associative_scan(
         ]
         out_leaves, result = pytrees.flatten(fn(first_tree, second_tree))
         if result != structure:
-            raise TreeError(
-                placed(f"associative_scan: fn returns {result}, and elems is {structure}.")
+            raise placed(
+                TreeError, f"associative_scan: fn returns {result}, and elems is {structure}."
             )
         outs = placed_values("associative_scan", out_leaves, result, lambda: "the result of fn")
         moved = []
@@ -120,11 +119,10 @@ def associative_scan(
             spec, wanted = spec_inside(out), spec_inside(move_axis(leaf, 0, a))
             if spec != wanted:
                 error_class = ShapeError if spec.shape != wanted.shape else DtypeError
-                raise error_class(
-                    placed(
-                        f"associative_scan: fn got {described_spec(wanted)} and returned"
-                        f" {described_spec(spec)} for elems{path}."
-                    )
+                raise placed(
+                    error_class,
+                    f"associative_scan: fn got {described_spec(wanted)} and returned"
+                    f" {described_spec(spec)} for elems{path}.",
                 )
             moved.append(move_axis(out, a, 0))
         return moved

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from operator import index as as_index
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -40,11 +40,13 @@ from funcgrad.errors import (
 )
 from funcgrad.tensor.tensor import Tensor, strong_truth, wrap
 
+Error = TypeVar("Error", bound=FuncgradError)
 
-def placed(message: str) -> str:
-    """Return a message with the user's line added."""
+
+def placed(error_class: type[Error], message: str) -> Error:
+    """Return an error whose message ends with the user's line."""
     line = users_line()
-    return f"{message} (At {line}.)" if line else message
+    return error_class(f"{message} (At {line}.)" if line else message)
 
 
 def placed_values(
@@ -54,7 +56,7 @@ def placed_values(
     try:
         return values_of(operation, leaves, structure, name)
     except FuncgradError as error:
-        raise type(error)(placed(str(error))) from None
+        raise placed(type(error), str(error)) from None
 
 
 def handed(values: Sequence[Value]) -> list[Value]:
@@ -71,14 +73,14 @@ def placed_operand(operation: str, what: str, value: ArrayLike) -> Value:
         return concrete(operand(value, operation))
     except FuncgradError as error:
         reason = str(error).removeprefix(f"{operation}: ")
-        raise type(error)(placed(f"{operation}: {what}: {reason}")) from None
+        raise placed(type(error), f"{operation}: {what}: {reason}") from None
 
 
 def count_of(operation: str, word: str, value: Any, least: int = 1, other: str = "") -> int:
     """Check that a user's number of things is an integer, and return it."""
     if not is_whole(value) or as_index(value) < least:
         what = "a positive integer" if least == 1 else f"an integer from {least} on"
-        raise ArgumentError(placed(f"{operation}: {word} has to be {what}{other}, got {value!r}."))
+        raise placed(ArgumentError, f"{operation}: {word} has to be {what}{other}, got {value!r}.")
     return as_index(value)
 
 
@@ -88,19 +90,16 @@ def single(
     """Check that a user's value is a single integer or truth value, as the noun says."""
     number = placed_operand(operation, what, value)
     if shape_of(number):
-        raise ShapeError(
-            placed(
-                f"{operation}: {what} has to be one {noun}, got an array of shape"
-                f" {shape_of(number)}.{remedies[0]}"
-            )
+        raise placed(
+            ShapeError,
+            f"{operation}: {what} has to be one {noun}, got an array of shape"
+            f" {shape_of(number)}.{remedies[0]}",
         )
     article, kinds = ("an", "iu") if noun == "integer" else ("a", "b")
     if dtype_of(number).kind not in kinds:
-        raise DtypeError(
-            placed(
-                f"{operation}: {what} has to be {article} {noun}, got {dtype_of(number)}."
-                f"{remedies[1]}"
-            )
+        raise placed(
+            DtypeError,
+            f"{operation}: {what} has to be {article} {noun}, got {dtype_of(number)}.{remedies[1]}",
         )
     return number
 
@@ -141,11 +140,10 @@ def alike(new: Any, old: Any) -> bool:
 def pair_of(operation: str, out: object) -> tuple[Any, Any]:
     """Check that the body of a scan returned a pair, and return it."""
     if type(out) is not tuple or len(out) != 2:
-        raise FunctionError(
-            placed(
-                f"{operation}: the function has to return a pair (carry, y), but it returned"
-                f" {described(out)}. Return (carry, None) where a step has nothing to give."
-            )
+        raise placed(
+            FunctionError,
+            f"{operation}: the function has to return a pair (carry, y), but it returned"
+            f" {described(out)}. Return (carry, None) where a step has nothing to give.",
         )
     return out
 
@@ -208,8 +206,8 @@ class CarrySpecs:
             try:
                 pytrees.flatten_like(self.structure, tree, f"{self.operation}: the carry{step}")
             except FuncgradError as error:
-                raise TreeError(
-                    placed(f"{error}. The function has to return a carry like the one it gets.")
+                raise placed(
+                    TreeError, f"{error}. The function has to return a carry like the one it gets."
                 ) from None
         return placed_values(self.operation, leaves, structure, lambda: f"the carry{step}")
 
@@ -293,11 +291,10 @@ class CarrySpecs:
             else f"Convert it, with .astype({str(spec.dtype)!r}), or begin with an array of"
             f" {new.dtype}."
         )
-        return error_class(
-            placed(
-                f"{self.operation}: the carry{self.structure.paths()[k]} came in as"
-                f" {described_spec(spec)} and was returned as {described_spec(new)}{step}. {remedy}"
-            )
+        return placed(
+            error_class,
+            f"{self.operation}: the carry{self.structure.paths()[k]} came in as"
+            f" {described_spec(spec)} and was returned as {described_spec(new)}{step}. {remedy}",
         )
 
 
@@ -317,11 +314,10 @@ def common_specs(
     """
     for name, structure in zip(names[1:], structures[1:], strict=True):
         if structure != structures[0]:
-            raise TreeError(
-                placed(
-                    f"{operation}: the branches return different trees: {names[0]} returns"
-                    f" {structures[0]}, and {name} returns {structure}."
-                )
+            raise placed(
+                TreeError,
+                f"{operation}: the branches return different trees: {names[0]} returns"
+                f" {structures[0]}, and {name} returns {structure}.",
             )
     common: list[Spec] = list(specs[0])
     for name, branch_specs in zip(names[1:], specs[1:], strict=True):
@@ -330,12 +326,11 @@ def common_specs(
                 common[k] = other
             elif spec != other and not gives_way(other, spec):
                 error_class = ShapeError if spec.shape != other.shape else DtypeError
-                raise error_class(
-                    placed(
-                        f"{operation}: the branches disagree about the result"
-                        f"{structures[0].paths()[k]}: {names[0]} returns {described_spec(spec)},"
-                        f" and {name} returns {described_spec(other)}. They have to return arrays"
-                        " of one shape and dtype."
-                    )
+                raise placed(
+                    error_class,
+                    f"{operation}: the branches disagree about the result"
+                    f"{structures[0].paths()[k]}: {names[0]} returns {described_spec(spec)},"
+                    f" and {name} returns {described_spec(other)}. They have to return arrays"
+                    " of one shape and dtype.",
                 )
     return [strong(spec) if spec.dtype.kind == "b" else spec for spec in common]

@@ -180,12 +180,13 @@ def switch(index: Bound, branches: Sequence[Callable[..., Any]], *operands: obje
     (Tensor(0.5), Tensor(0.5), Tensor(0.))
     """
     if not isinstance(branches, Sequence) or isinstance(branches, str):
-        raise FunctionError(
-            placed(f"switch: branches has to be a list of functions, got {described(branches)}.")
+        raise placed(
+            FunctionError,
+            f"switch: branches has to be a list of functions, got {described(branches)}.",
         )
     functions = list(branches)
     if not functions:
-        raise ArgumentError(placed("switch: branches is empty; give at least one."))
+        raise placed(ArgumentError, "switch: branches is empty; give at least one.")
     for k, f in enumerate(functions):
         check_function(f"switch: branches[{k}]", f)
     remedies = "", " By a truth value fg.cond chooses."

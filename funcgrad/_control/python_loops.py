@@ -64,31 +64,29 @@ class ScannedArrays:
 
     def _length(self, length: int | None) -> int:
         if length is not None and not is_whole(length):
-            raise ArgumentError(
-                placed(f"{self.operation}: length has to be a whole number, got {length!r}.")
+            raise placed(
+                ArgumentError, f"{self.operation}: length has to be a whole number, got {length!r}."
             )
         count, origin = (None, "") if length is None else (as_index(length), "length")
         if count is not None and count < 0:
-            raise ArgumentError(
-                placed(f"{self.operation}: length is {count}; it cannot be negative.")
+            raise placed(
+                ArgumentError, f"{self.operation}: length is {count}; it cannot be negative."
             )
         for value, path in zip(self.values, self.structure.paths(), strict=True):
             shape = shape_of(value)
             if not shape:
-                raise ShapeError(
-                    placed(
-                        f"{self.operation}: xs{path} is a single number, and has no axis to go"
-                        " through. Close over values that all steps share."
-                    )
+                raise placed(
+                    ShapeError,
+                    f"{self.operation}: xs{path} is a single number, and has no axis to go"
+                    " through. Close over values that all steps share.",
                 )
             if count is None:
                 count, origin = shape[0], f"xs{path}"
             elif shape[0] != count:
-                raise ShapeError(
-                    placed(
-                        f"{self.operation}: the lengths differ: {origin} has {count}, and xs{path}"
-                        f" of shape {shape} has {shape[0]} on axis 0."
-                    )
+                raise placed(
+                    ShapeError,
+                    f"{self.operation}: the lengths differ: {origin} has {count}, and xs{path}"
+                    f" of shape {shape} has {shape[0]} on axis 0.",
                 )
         if count is None:
             remedy = (
@@ -96,8 +94,8 @@ class ScannedArrays:
                 if self.operation == "scan"
                 else "xs has no array."
             )
-            raise ArgumentError(
-                placed(f"{self.operation}: there is nothing to go through. {remedy}")
+            raise placed(
+                ArgumentError, f"{self.operation}: there is nothing to go through. {remedy}"
             )
         return count
 
@@ -179,7 +177,7 @@ def _leaves(operation: str, structure: Structure, y: Any) -> list[Any]:
     try:
         return pytrees.flatten_like(structure, y, f"{operation}: what a step gives")
     except FuncgradError as error:
-        raise TreeError(placed(f"{error}. All steps have to give the same tree.")) from None
+        raise placed(TreeError, f"{error}. All steps have to give the same tree.") from None
 
 
 def _column(operation: str, leaves: Sequence[Any], path: str) -> Value:
@@ -199,11 +197,10 @@ def _column(operation: str, leaves: Sequence[Any], path: str) -> Value:
         for spec in specs:
             if spec.shape != wanted.shape or (spec.dtype != wanted.dtype and not spec.weak):
                 error_class = ShapeError if spec.shape != wanted.shape else DtypeError
-                raise error_class(
-                    placed(
-                        f"{operation}: what the steps give{path} has to be of one kind, but some"
-                        f" give {described_spec(spec)} and some {described_spec(wanted)}."
-                    )
+                raise placed(
+                    error_class,
+                    f"{operation}: what the steps give{path} has to be of one kind, but some"
+                    f" give {described_spec(spec)} and some {described_spec(wanted)}.",
                 )
         values = [as_spec(value, wanted) for value in values]
     return stacked(values, spec_inside(values[-1]))

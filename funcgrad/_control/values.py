@@ -94,7 +94,7 @@ def converted(
     wanted: Sequence[Spec],
     reads: Sequence[int] | None = None,
 ) -> Program:
-    """Stage a program on inputs of these specs, where it may read only some; convert its results."""
+    """Stage a program on inputs of these specs (it may read only some); convert results."""
 
     def run(values: Sequence[Value]) -> list[Value]:
         operands = values if reads is None else [values[k] for k in reads]

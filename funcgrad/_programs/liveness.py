@@ -18,27 +18,17 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from funcgrad._core.primitive import Primitive
 from funcgrad._programs.program import Program
 
 Aliases: TypeAlias = list[tuple[int, ...]]
-
-
-def makes_its_own(operation: Primitive) -> bool:
-    """Whether an operation's results never share memory with its operands.
-
-    A reshape, an index or a transposition may return a view of its operand.
-    """
-    return operation.owns
 
 
 def aliases(program: Program) -> Aliases:
     """For each variable, the variables that own the memory it may use."""
     makers: Aliases = [(variable,) for variable in range(program.index.first_result)]
     for equation in program.equations:
-        is_new = makes_its_own(equation.operation)
         shared: set[int] = set()
-        if not is_new:
+        if not equation.operation.owns:  # a reshape or an index may return a view of its operand
             shared.update(*[makers[variable] for variable in equation.operands])
         for _ in equation.results:
             makers.append(tuple(sorted(shared)) or (len(makers),))

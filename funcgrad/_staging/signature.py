@@ -77,16 +77,6 @@ class Signature:
         False once it turned out that the function reads more than can be watched.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_changes",
-        "_lock",
-        "_variants",
-        "_wasted",
-        "attempts",
-        "watched",
-    )
-
     def __init__(self) -> None:
         self._lock = ProcessLock()
         self._variants: tuple[Variant, ...] = ()

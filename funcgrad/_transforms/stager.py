@@ -88,25 +88,6 @@ class Stager(Trace):
     """
 
     keeps_compiled: ClassVar[bool] = False
-    __slots__ = (
-        "_around",
-        "_effects",
-        "_epochs",
-        "_equations",
-        "_guards",
-        "_has_numbers",
-        "_inputs",
-        "_is_nested",
-        "_open",
-        "_pool",
-        "_reruns",
-        "_runs_loops",
-        "_unknown",
-        "_variables",
-        "calls",
-        "open_calls",
-        "title",
-    )
 
     def __init__(
         self,

@@ -56,11 +56,10 @@ class Bounds(NamedTuple):
         if bounds is None:
             return cls()
         if not isinstance(bounds, (tuple, list)) or len(bounds) != 2:
-            raise ArgumentError(
-                placed(
-                    f"{name}: bounds are a pair (lower, upper), each None, a number, or a tree of"
-                    f" arrays like the unknown, not {bounds!r}."
-                )
+            raise placed(
+                ArgumentError,
+                f"{name}: bounds are a pair (lower, upper), each None, a number, or a tree of"
+                f" arrays like the unknown, not {bounds!r}.",
             )
         return cls(*bounds)
 
@@ -88,8 +87,8 @@ def _ends(unknown: Unknown, bound: Tree, sign: float) -> list[Ends]:
         try:
             ends.append(np.broadcast_to(end, spec.shape))
         except ValueError:
-            raise ShapeError(
-                placed(f"{name} of shape {end.shape} do not fit the unknown's {spec.shape}.")
+            raise placed(
+                ShapeError, f"{name} of shape {end.shape} do not fit the unknown's {spec.shape}."
             ) from None
     return ends
 

@@ -78,10 +78,9 @@ def _closes_over(
 
 
 def _refused(operation: str) -> TracerError:
-    return TracerError(
-        placed(
-            f"{operation}: the function branches on values, as by if or float(t), and closes over"
-            " a traced value, so the derivative with respect to that value is unknown. Choose"
-            " with fg.cond or fnp.where, or pass the value as a parameter of fg.implicit.root."
-        )
+    return placed(
+        TracerError,
+        f"{operation}: the function branches on values, as by if or float(t), and closes over"
+        " a traced value, so the derivative with respect to that value is unknown. Choose"
+        " with fg.cond or fnp.where, or pass the value as a parameter of fg.implicit.root.",
     )

@@ -132,7 +132,7 @@ def fixed_point(
 def tolerance(name: str, word: str, number: object) -> float:
     """Check that a tolerance is a non-negative number, and return it as a float."""
     if not isinstance(number, Real) or not float(number) >= 0:
-        raise ArgumentError(placed(f"{name}: {word} has to be a number >= 0, got {number!r}."))
+        raise placed(ArgumentError, f"{name}: {word} has to be a number >= 0, got {number!r}.")
     return float(number)
 
 

@@ -330,11 +330,10 @@ def _operator(name: str, word: str, a: Tree) -> Callable[[Any], Any]:
         return a
     matrix = fnp.asarray(a)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
-        raise MatrixShapeError(
-            placed(
-                f"{name}: {word} has to be a linear function or a square matrix, got an array of"
-                f" shape {matrix.shape}."
-            )
+        raise placed(
+            MatrixShapeError,
+            f"{name}: {word} has to be a linear function or a square matrix, got an array of"
+            f" shape {matrix.shape}.",
         )
     return lambda x: fnp.matmul(matrix, x)
 

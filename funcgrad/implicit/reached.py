@@ -75,7 +75,7 @@ class Reached:
         ok = concrete(fnp.all(fnp.stack([fnp.all(near) for near in self._near()])))
         if failed == "raise" and not is_unknown(ok):
             if not bool(wrap(ok)):
-                raise ConvergenceError(placed(self._reason(residual)))
+                raise placed(ConvergenceError, self._reason(residual))
             return tangents
         factor = fnp.where(ok, 1.0, np.nan)
         return [concrete(wrap(t) * factor.astype(dtype_of(t))) for t in tangents]

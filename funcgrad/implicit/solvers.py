@@ -392,12 +392,11 @@ def _solution_in(name: str, result: Tree) -> Any:
         if hasattr(result, place) and hasattr(result, flag):
             if not getattr(result, flag):
                 said = getattr(result, reason, "it gave no reason")
-                raise ConvergenceError(
-                    placed(
-                        f"{name}: the solver has not found a solution: {said}. Start closer to it,"
-                        " allow more steps, or use another method; the derivative needs a"
-                        " solution."
-                    )
+                raise placed(
+                    ConvergenceError,
+                    f"{name}: the solver has not found a solution: {said}. Start closer to it,"
+                    " allow more steps, or use another method; the derivative needs a"
+                    " solution.",
                 )
             return getattr(result, place)
     return result

@@ -77,12 +77,11 @@ class Unknown:
         values = values_of(operation, leaves, structure, lambda: argument)
         for place, value in enumerate(values):
             if not is_inexact(dtype_of(value)):
-                raise DtypeError(
-                    placed(
-                        f"{operation}: the dtype of {argument}{structure.paths()[place]} is"
-                        f" {dtype_of(value)}, but the unknown of an equation has to be"
-                        " floating-point. Pass 1.0 rather than 1, or x.astype(float)."
-                    )
+                raise placed(
+                    DtypeError,
+                    f"{operation}: the dtype of {argument}{structure.paths()[place]} is"
+                    f" {dtype_of(value)}, but the unknown of an equation has to be"
+                    " floating-point. Pass 1.0 rather than 1, or x.astype(float).",
                 )
         specs = tuple([strong(spec_inside(value)) for value in values])
         converted = [as_spec(value, spec) for value, spec in zip(values, specs, strict=True)]
@@ -109,19 +108,17 @@ class Unknown:
         for place, (value, spec) in enumerate(zip(values, self.specs, strict=True)):
             name = f"{self.operation}: {argument}"
             if shape_of(value) != spec.shape:
-                raise ShapeError(
-                    placed(
-                        f"{name}{self.structure.paths()[place]} has shape {shape_of(value)}, but"
-                        f" has to have the shape of the unknown, {spec.shape}."
-                    )
+                raise placed(
+                    ShapeError,
+                    f"{name}{self.structure.paths()[place]} has shape {shape_of(value)}, but"
+                    f" has to have the shape of the unknown, {spec.shape}.",
                 )
             if dtype_of(value).kind == "c" and spec.dtype.kind != "c":
-                raise DtypeError(
-                    placed(
-                        f"{name}{self.structure.paths()[place]} is complex, but the unknown is"
-                        f" {spec.dtype}. Start with complex numbers, as by x.astype(complex), or"
-                        " take .real."
-                    )
+                raise placed(
+                    DtypeError,
+                    f"{name}{self.structure.paths()[place]} is complex, but the unknown is"
+                    f" {spec.dtype}. Start with complex numbers, as by x.astype(complex), or"
+                    " take .real.",
                 )
         return [as_spec(value, spec) for value, spec in zip(values, self.specs, strict=True)]
 
@@ -171,7 +168,7 @@ def converged_or_nan(x: Tree, converged: Tree, message: str, failed: str = "rais
     flag = concrete(fnp.asarray(converged))
     if failed == "raise" and not is_unknown(flag):
         if not bool(fnp.asarray(flag)):
-            raise ConvergenceError(placed(message))
+            raise placed(ConvergenceError, message)
         return x
     return pytrees.map(lambda leaf: fnp.where(converged, leaf, np.nan), x)
 

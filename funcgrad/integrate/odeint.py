@@ -167,8 +167,8 @@ def odeint(
     (Tensor(0.496631...), Tensor(-0.177732...))
     """
     if not isinstance(derivative, str) or derivative not in ("steps", "adjoint"):
-        raise ArgumentError(
-            placed(f"odeint: derivative has to be 'steps' or 'adjoint', got {derivative!r}.")
+        raise placed(
+            ArgumentError, f"odeint: derivative has to be 'steps' or 'adjoint', got {derivative!r}."
         )
     system = System.read(func, y0, *args)
     precision = real_dtype(system.start)
@@ -187,11 +187,11 @@ def _settings(
     relative = default if rtol is None else _number("rtol", rtol)
     absolute = default if atol is None else _number("atol", atol)
     if not relative + absolute:
-        raise ArgumentError(placed("odeint: rtol and atol are both 0; no solution is that exact."))
+        raise placed(ArgumentError, "odeint: rtol and atol are both 0; no solution is that exact.")
     most = count_of("odeint", "max_steps", max_steps)
     size = _number("hmax", hmax)
     if not size:
-        raise ArgumentError(placed("odeint: hmax has to be greater than 0, got 0."))
+        raise placed(ArgumentError, "odeint: hmax has to be greater than 0, got 0.")
     return Settings(relative, absolute, most, size)
 
 
@@ -201,5 +201,5 @@ def _number(name: str, value: object) -> float:
     except (TypeError, ValueError):
         number = -1.0
     if not number >= 0.0:
-        raise ArgumentError(placed(f"odeint: {name} has to be a number >= 0, got {value!r}."))
+        raise placed(ArgumentError, f"odeint: {name} has to be a number >= 0, got {value!r}.")
     return number

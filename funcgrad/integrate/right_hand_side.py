@@ -59,7 +59,7 @@ class System:
         start = [wrap(value) for value in values_of("odeint", leaves, state, lambda: "y0")]
         for leaf, path in zip(start, state.paths(), strict=True):
             if leaf.dtype.kind not in "biufc":
-                raise DtypeError(placed(f"odeint: y0{path} is not numeric: it is {leaf.dtype}."))
+                raise placed(DtypeError, f"odeint: y0{path} is not numeric: it is {leaf.dtype}.")
         start = [
             leaf.astype(leaf.dtype if leaf.dtype.kind in "fc" else np.float64) for leaf in start
         ]
@@ -86,11 +86,10 @@ class System:
             except FuncgradError as error:
                 vector = " A y that is one vector starts with fg.tensor([...])."
                 is_vector = isinstance(out, Tensor) and self.state.num_leaves == out.size
-                raise TreeError(
-                    placed(
-                        f"{error}. The function has to return the slope of y, a tree like y0."
-                        + vector * is_vector
-                    )
+                raise placed(
+                    TreeError,
+                    f"{error}. The function has to return the slope of y, a tree like y0."
+                    + vector * is_vector,
                 ) from None
         values = values_of("odeint", leaves, structure, lambda: "the slope")
         return [
@@ -100,22 +99,20 @@ class System:
 
     def _checked_slope(self, place: int, slope: Tensor, leaf: Tensor) -> Tensor:
         if slope.shape != leaf.shape:
-            raise ShapeError(
-                placed(
-                    f"odeint: the function returned a slope{self.state.paths()[place]} of shape"
-                    f" {slope.shape}, but y0 has shape {leaf.shape} there. Each element of y needs"
-                    f" its own slope.{_ORDER}"
-                )
+            raise placed(
+                ShapeError,
+                f"odeint: the function returned a slope{self.state.paths()[place]} of shape"
+                f" {slope.shape}, but y0 has shape {leaf.shape} there. Each element of y needs"
+                f" its own slope.{_ORDER}",
             )
         if slope.dtype == leaf.dtype:
             return slope
         if np.result_type(slope.dtype, leaf.dtype) != leaf.dtype and not _is_weak(slope, leaf):
-            raise DtypeError(
-                placed(
-                    f"odeint: the function returned a slope{self.state.paths()[place]} of dtype"
-                    f" {slope.dtype}, but y0 has {leaf.dtype} there. Give y0 in that precision, or"
-                    f" return slope.astype({leaf.dtype.name!r})."
-                )
+            raise placed(
+                DtypeError,
+                f"odeint: the function returned a slope{self.state.paths()[place]} of dtype"
+                f" {slope.dtype}, but y0 has {leaf.dtype} there. Give y0 in that precision, or"
+                f" return slope.astype({leaf.dtype.name!r}).",
             )
         return slope.astype(leaf.dtype)
 
@@ -148,11 +145,11 @@ def times_of(ts: ArrayLike) -> Tensor:
     value = concrete(operand(ts, "odeint"))
     shape, dtype = shape_of(value), dtype_of(value)
     if len(shape) != 1:
-        raise ShapeError(
-            placed(f"odeint: ts has to be a vector of times, got an array of shape {shape}.")
+        raise placed(
+            ShapeError, f"odeint: ts has to be a vector of times, got an array of shape {shape}."
         )
     if not shape[0]:
-        raise ArgumentError(placed("odeint: ts is empty; its first time belongs to y0."))
+        raise placed(ArgumentError, "odeint: ts is empty; its first time belongs to y0.")
     if dtype.kind not in "biuf":
-        raise DtypeError(placed(f"odeint: ts has to hold real numbers, got {dtype}."))
+        raise placed(DtypeError, f"odeint: ts has to hold real numbers, got {dtype}.")
     return wrap(value) if dtype.kind == "f" else fnp.astype(wrap(value), np.float64)

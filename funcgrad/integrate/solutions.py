@@ -74,30 +74,27 @@ def _check(outcome: Outcome, settings: Settings) -> None:
         return
     reason = int(np.max(status))
     if reason == DISORDER:
-        raise ArgumentError(
-            placed(
-                "odeint: ts has to be finite, and in ascending or descending order. Sort ts, and"
-                " reorder the solutions afterwards."
-            )
+        raise placed(
+            ArgumentError,
+            "odeint: ts has to be finite, and in ascending or descending order. Sort ts, and"
+            " reorder the solutions afterwards.",
         )
     time, count = _numbers(outcome.time), _numbers(outcome.tried)
     where = f"t = {np.asarray(time).flat[np.argmax(status)]:.6g}"
     if reason == TOO_MANY:
-        raise ConvergenceError(
-            placed(
-                f"odeint: max_steps={settings.max_steps} steps came no further than {where}."
-                " Raise max_steps or the tolerances rtol and atol. A stiff equation needs small"
-                " steps everywhere: solve it by scipy.integrate.solve_ivp with method='Radau'"
-                " and jac=fg.jacfwd(f, argnums=1)."
-            )
+        raise placed(
+            ConvergenceError,
+            f"odeint: max_steps={settings.max_steps} steps came no further than {where}."
+            " Raise max_steps or the tolerances rtol and atol. A stiff equation needs small"
+            " steps everywhere: solve it by scipy.integrate.solve_ivp with method='Radau'"
+            " and jac=fg.jacfwd(f, argnums=1).",
         )
-    raise ConvergenceError(
-        placed(
-            f"odeint: at {where}, after {np.max(np.asarray(count))} steps, no step is small enough"
-            f" for rtol={settings.rtol:.3g} and atol={settings.atol:.3g}. The solution may end"
-            " there, the function may return NaN there, or the tolerances are smaller than the"
-            " precision allows."
-        )
+    raise placed(
+        ConvergenceError,
+        f"odeint: at {where}, after {np.max(np.asarray(count))} steps, no step is small enough"
+        f" for rtol={settings.rtol:.3g} and atol={settings.atol:.3g}. The solution may end"
+        " there, the function may return NaN there, or the tolerances are smaller than the"
+        " precision allows.",
     )
 
 

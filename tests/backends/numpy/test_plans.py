@@ -23,7 +23,7 @@ from funcgrad._core.primitive import Primitive
 from funcgrad._passes.pipeline import optimize
 from funcgrad._primitives.identity_product import identity_product
 from funcgrad._programs.inline import inlined
-from funcgrad._programs.liveness import aliases, makes_its_own
+from funcgrad._programs.liveness import aliases
 from funcgrad._programs.program import Program
 from tests.conformance import every_primitive
 from tests.passes.forms_of_matrices import GROUNDS
@@ -219,7 +219,7 @@ def test_random_programs(chosen: list[Any], outs: int) -> None:
 # What the plan relies on.
 
 
-@pytest.mark.parametrize("primitive", [*filter(makes_its_own, every_primitive())], ids=str)
+@pytest.mark.parametrize("primitive", [p for p in every_primitive() if p.owns], ids=str)
 def test_results_have_memory_of_their_own_where_the_plan_says_so(primitive: Primitive) -> None:
     with np.errstate(all="ignore"):
         for sample in primitive.samples():
