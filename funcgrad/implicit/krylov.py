@@ -338,23 +338,19 @@ def _operator(name: str, word: str, a: Tree) -> Callable[[Any], Any]:
     return lambda x: fnp.matmul(matrix, x)
 
 
-def _inner(x: Tensor, y: Tensor) -> Tensor:
-    return fnp.vdot(x, y)
-
-
 def _conjugate_gradients(problem: _Problem) -> tuple[Tensor, Tensor, Tensor]:
     def step(state: Tree) -> Any:
         x, r, p, rho, _, count = state
         image = problem.matvec(p)
-        alpha = rho / _inner(p, image).real
+        alpha = rho / fnp.vdot(p, image).real
         x, r = x + alpha * p, r - alpha * image
         z = problem.precondition(r)
-        new = _inner(r, z).real
+        new = fnp.vdot(r, z).real
         return x, r, z + (new / rho) * p, new, fnp.linalg.norm(r), count + 1
 
     r = problem.b - problem.matvec(problem.x0)
     z = problem.precondition(r)
-    start = (problem.x0, r, z, _inner(r, z).real, fnp.linalg.norm(r), 0)
+    start = (problem.x0, r, z, fnp.vdot(r, z).real, fnp.linalg.norm(r), 0)
     x, _, _, _, size, count = while_loop(problem.goes_on, step, start)
     return x, size, count
 
@@ -367,19 +363,19 @@ def _stabilized(problem: _Problem) -> tuple[Tensor, Tensor, Tensor]:
         x, r, p, rho, _, count = state
         direction = problem.precondition(p)
         v = problem.matvec(direction)
-        alpha = rho / _inner(shadow, v)
+        alpha = rho / fnp.vdot(shadow, v)
         s = r - alpha * v
         second = problem.precondition(s)
         t = problem.matvec(second)
-        square = _inner(t, t)
+        square = fnp.vdot(t, t)
         done = fnp.linalg.norm(s) <= problem.bound  # if s is zero, so is t
-        omega = fnp.where(done, 0.0, _inner(t, s) / fnp.where(square == 0.0, 1.0, square))
+        omega = fnp.where(done, 0.0, fnp.vdot(t, s) / fnp.where(square == 0.0, 1.0, square))
         x, r = x + alpha * direction + omega * second, s - omega * t
-        new = _inner(shadow, r)
+        new = fnp.vdot(shadow, r)
         beta = (new / rho) * (alpha / fnp.where(omega == 0.0, 1.0, omega))
         return x, r, r + beta * (p - omega * v), new, fnp.linalg.norm(r), count + 1
 
-    start = (problem.x0, r, r, _inner(shadow, r), fnp.linalg.norm(r), 0)
+    start = (problem.x0, r, r, fnp.vdot(shadow, r), fnp.linalg.norm(r), 0)
     x, _, _, _, size, count = while_loop(problem.goes_on, step, start)
     return x, size, count
 

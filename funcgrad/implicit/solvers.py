@@ -171,7 +171,8 @@ def minimize(
         return out
 
     check_function("implicit.minimize", f)
-    return _minimum("minimize", one_number, grad, solver, tangent_solve, failed, bounds, tol)
+    limits = Bounds.read("implicit.minimize", bounds)
+    return _solution("minimize", one_number, grad, solver, tangent_solve, failed, tol, limits)
 
 
 def least_squares(
@@ -232,7 +233,8 @@ def least_squares(
 
         return grad(half_square)
 
-    return _minimum("least_squares", f, gradient, solver, tangent_solve, failed, bounds, tol)
+    limits = Bounds.read("implicit.least_squares", bounds)
+    return _solution("least_squares", f, gradient, solver, tangent_solve, failed, tol, limits)
 
 
 def fixed_point(
@@ -289,61 +291,28 @@ def _solution(
     tangent_solve: Solve,
     failed: str,
     tol: float,
+    limits: Bounds | None = None,
 ) -> Callable[..., Any]:
-    """Make the solution function of the equation f(x) = 0, or of one that is made of f."""
+    """Make the solution function of the equation f(x) = 0, or of one that is made of f.
 
-    def solve(function: Callable[[Any], Any], init: Tree, reads: Sequence[Value]) -> Any:
-        return _solution_in(name, _called(solver, function, init, reads))
-
+    With ``limits`` the equation says that the slope is zero, except at bounds.
+    """
     name = _checked(kind, f, solver, tangent_solve)
     options: dict[str, Any] = {
         "failed": failed_as(failed, name),
         "tol": tolerance(name, "tol", tol),
     }
-
-    def solution(init: Tree, *params: Tree) -> Any:
-        return root_of(name, f, init, params, solve, tangent_solve, equation=equation, **options)
-
-    solution.__name__ = kind
-    return solution
-
-
-def _minimum(
-    kind: str,
-    f: Callable[..., Any],
-    equation: Callable[[Callable[[Any], Any]], Callable[[Any], Any]],
-    solver: RootSolver,
-    tangent_solve: Solve,
-    failed: str,
-    bounds: Tree,
-    tol: float,
-) -> Callable[..., Any]:
-    """Make the solution function of the equation that the slope is zero, except at bounds."""
-    name = _checked(kind, f, solver, tangent_solve)
-    options: dict[str, Any] = {
-        "failed": failed_as(failed, name),
-        "tol": tolerance(name, "tol", tol),
-    }
-    limits = Bounds.read(name, bounds)
+    if limits is not None:
+        sides = partial(sides_of, limits)
+        options.update(is_like_unknown=False, symmetric=True, sides=sides)
 
     def solve(function: Callable[[Any], Any], init: Tree, reads: Sequence[Value]) -> Any:
         result = _called(solver, function, init, reads)
-        return _solution_in(name, result), result
+        x = _solution_in(name, result)
+        return x if limits is None else (x, result)
 
     def solution(init: Tree, *params: Tree) -> Any:
-        return root_of(
-            name,
-            f,
-            init,
-            params,
-            solve,
-            tangent_solve,
-            equation=equation,
-            is_like_unknown=False,
-            symmetric=True,
-            sides=partial(sides_of, limits),
-            **options,
-        )
+        return root_of(name, f, init, params, solve, tangent_solve, equation=equation, **options)
 
     solution.__name__ = kind
     return solution
