@@ -241,7 +241,7 @@ def _explained(
     of = " of ".join(dict.fromkeys([*operations, called]))
     causes = tuple(causes_of(run))
     word = "gradient" if "grad" in operations else "result"
-    return NonFiniteError(report(f"{name}: {of}" if name else of, bad, causes, word), causes)
+    return NonFiniteError(_report(f"{name}: {of}" if name else of, bad, causes, word), causes)
 
 
 def _raw(leaf: object) -> Any:
@@ -298,7 +298,7 @@ def _has_finite_square(x: Raw) -> bool:
 # ---------------------------------------------------------------------------- the text of errors
 
 
-def report(
+def _report(
     title: str, bad: Sequence[tuple[str, Any]], causes: Sequence[Cause], word: str = "result"
 ) -> str:
     """Return the message: which results are not finite, and why.
@@ -316,7 +316,7 @@ def report(
     --------
     >>> from funcgrad.debug.causes import Cause
     >>> log = Cause("log", "model.py:3", text="log(0.0) = -inf", place=(1,), remedy="clip x")
-    >>> print(report("nans: loss", [("['a']", np.array([1.0, np.nan]))], [log]))
+    >>> print(_report("nans: loss", [("['a']", np.array([1.0, np.nan]))], [log]))
     nans: loss: result['a'][1] is nan (1 of 2 elements are not finite).
       Cause: log at model.py:3: log(0.0) = -inf, at [1].
         Remedy: clip x.
