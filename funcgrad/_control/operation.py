@@ -20,10 +20,10 @@ from funcgrad._programs.equation import as_spec, spec_inside
 from funcgrad._programs.program import Program
 from funcgrad._transforms.abstract_stager import flat_program
 from funcgrad._transforms.auxiliary import WithAux
+from funcgrad._transforms.call_values import has_linear_rules
 from funcgrad._transforms.composite import Composite, Interpreter, Recording, bind_composite
 from funcgrad._transforms.factors import fit_tangent
 from funcgrad._transforms.flat_functions import CallPrimitive, call_primitive
-from funcgrad._transforms.frozen_calls import has_linear_rules
 from funcgrad._transforms.linear import LinearRecorder
 from funcgrad.errors import DifferentiationError
 

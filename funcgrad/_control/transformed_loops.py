@@ -40,8 +40,8 @@ from funcgrad._primitives.structural import move_axis
 from funcgrad._programs.extract import extract, rewired
 from funcgrad._programs.program import Program
 from funcgrad._transforms.abstract_stager import applied, flat_program
+from funcgrad._transforms.call_values import calls_in
 from funcgrad._transforms.factors import zeros_like
-from funcgrad._transforms.frozen_calls import calls_in
 from funcgrad._transforms.layout import present, restored
 from funcgrad._transforms.with_derivative import WithDerivative, with_pushforward
 

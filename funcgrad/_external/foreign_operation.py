@@ -28,9 +28,8 @@ from funcgrad._primitives.reduction import reduce_sum
 from funcgrad._primitives.structural import reshape
 from funcgrad._programs.origins import operations_line
 from funcgrad._transforms.custom import checked_cotangents, checked_tangents
-from funcgrad._transforms.custom_call import CallSignature
 from funcgrad._transforms.factors import fit_tangent, zeros_like
-from funcgrad._transforms.flat_functions import batched_flat
+from funcgrad._transforms.flat_functions import CallSignature, batched_flat
 from funcgrad._transforms.linear import linear_transpose
 from funcgrad._transforms.masked import fit_cotangent
 from funcgrad.errors import DifferentiationError, DtypeError, LeafError, ShapeError, TreeError

@@ -37,10 +37,10 @@ from funcgrad._programs.program import Program
 from funcgrad._staging.entry import told_by_operation
 from funcgrad._transforms.auxiliary import WithAux
 from funcgrad._transforms.batch import Batcher
+from funcgrad._transforms.call_values import has_linear_rules, runs_python
 from funcgrad._transforms.composite import Composite, Interpreter, Recording, bind_composite
 from funcgrad._transforms.flat_functions import call_primitive, push_values, run_batched, run_pulled
 from funcgrad._transforms.forward import Pusher
-from funcgrad._transforms.frozen_calls import has_linear_rules, runs_python
 from funcgrad._transforms.layout import Layout, flat, restored
 from funcgrad._transforms.linearization import Linearization, LinearPart, whole_cotangent
 from funcgrad._transforms.masked import Cotangent

@@ -24,7 +24,7 @@ from funcgrad._core.trace import RAW, Value, begin_level, running_traces
 from funcgrad._programs.equation import Equation, spec_inside
 from funcgrad._programs.program import Program
 from funcgrad._transforms.batch import Batcher
-from funcgrad._transforms.call import Call
+from funcgrad._transforms.calls import Call, RuleCall
 from funcgrad._transforms.composite import Composite
 from funcgrad._transforms.record import Recorder
 from funcgrad._transforms.stager import Staged, Stager
@@ -51,7 +51,7 @@ class AbstractStager(Stager):
         )
 
     def process_call(self, call: Composite, args: Sequence[Value]) -> list[Value]:
-        if isinstance(call, Call) and not call.is_staged:
+        if isinstance(call, Call) and not isinstance(call, RuleCall):
             raise TracerError(
                 f"{self.place}: {call.name}: inside of a function that is staged once and runs many"
                 " times a value stands for many. Mark the result of the loop."

@@ -8,24 +8,40 @@ transpose gives the pushforward. Rules are ordinary functions, so they can be di
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import suppress
 from functools import update_wrapper
 from operator import index
 from typing import Any, Generic, Literal, ParamSpec, SupportsIndex, TypeVar
 
 from funcgrad._core import pytrees
 from funcgrad._core.specs import shape_of
-from funcgrad._core.trace import Value, concrete
+from funcgrad._core.trace import RAW, Trace, Value, begin_level, concrete, running_traces
 from funcgrad._core.users_values import described, operand
 from funcgrad._hints.lookup import answering
 from funcgrad._transforms.arguments import check_function, is_whole, values_of
-from funcgrad._transforms.call import Call
-from funcgrad._transforms.call_closures import bind_closure
-from funcgrad._transforms.composite import bind_composite
-from funcgrad._transforms.custom_call import CallSignature, JvpCall, ThroughCall, VjpCall
-from funcgrad._transforms.flat_functions import FlatFunction
+from funcgrad._transforms.call_values import frozen_call, staged_part
+from funcgrad._transforms.calls import (
+    JvpCall,
+    RuleCall,
+    ThroughCall,
+    VjpCall,
+    filled,
+)
+from funcgrad._transforms.composite import ClosureError, bind_composite
+from funcgrad._transforms.flat_functions import CallSignature, FlatFunction
+from funcgrad._transforms.forward import Dual
+from funcgrad._transforms.record import Recorder
+from funcgrad._transforms.stager import NumbersNeeded, Stager
+from funcgrad._transforms.tape import Readable
 from funcgrad._transforms.transformed import importable_name
-from funcgrad.errors import ArgumentError, DifferentiationError, EscapedTracerError, ShapeError
+from funcgrad.errors import (
+    ArgumentError,
+    DifferentiationError,
+    EscapedTracerError,
+    ShapeError,
+    TracerError,
+)
 from funcgrad.tensor.tensor import wrap
 
 P = ParamSpec("P")
@@ -80,7 +96,7 @@ class _Custom(Generic[P, R]):
             return signature.out(run(*_merged(static, signature.args(inner))))
 
         call = self._call(function, signature, static)
-        outs = bind_closure(call, values, bind_composite)
+        outs = bind_closure(call, values)
         assert signature.result is not None
         return pytrees.unflatten(signature.result, [wrap(out) for out in outs])
 
@@ -102,7 +118,7 @@ class _Custom(Generic[P, R]):
 
     def _call(
         self, function: FlatFunction, signature: CallSignature, static: dict[int, Any]
-    ) -> Call:
+    ) -> RuleCall:
         raise NotImplementedError
 
 
@@ -156,12 +172,13 @@ class custom_jvp(_Custom[P, R]):  # noqa: N801 - a decorator
 
     def _call(
         self, function: FlatFunction, signature: CallSignature, static: dict[int, Any]
-    ) -> Call:
+    ) -> RuleCall:
         (rule,) = self._rules
 
         def flat_rule(values: Sequence[Value]) -> list[Value]:
             half = len(values) // 2
-            primals, tangents = signature.args(values[:half]), signature.args(values[half:])
+            primals = signature.args(values[:half])
+            tangents = signature.args(filled(values[half:], values[:half]))
             returned = rule(*static.values(), primals, tangents)
             out, tangent = _pair(signature.name, "rule", returned, "(result, tangent)")
             outs = signature.out(out)
@@ -171,7 +188,7 @@ class custom_jvp(_Custom[P, R]):  # noqa: N801 - a decorator
             )
             return [*outs, *checked_tangents(signature, tangents_out, outs)]
 
-        return JvpCall(function, signature, self._origin(static), flat_rule)
+        return JvpCall(function, signature, self._origin(static), (flat_rule,))
 
 
 class custom_vjp(_Custom[P, R]):  # noqa: N801 - a decorator
@@ -247,7 +264,7 @@ class custom_vjp(_Custom[P, R]):  # noqa: N801 - a decorator
 
     def _call(
         self, function: FlatFunction, signature: CallSignature, static: dict[int, Any]
-    ) -> Call:
+    ) -> RuleCall:
         fwd, bwd = self._rules
 
         def forward(args: Sequence[Value]) -> tuple[list[Value], Any]:
@@ -267,7 +284,90 @@ class custom_vjp(_Custom[P, R]):  # noqa: N801 - a decorator
                     " an argument of the function, which fwd hands to bwd as a residual."
                 ) from error
 
-        return self._call_kind(function, signature, self._origin(static), forward, backward)
+        return self._call_kind(function, signature, self._origin(static), (forward, backward))
+
+
+def bind_closure(
+    call: RuleCall,
+    args: Sequence[Value],
+    bind: Callable[[RuleCall, Sequence[Value]], list[Value]] = bind_composite,
+) -> list[Value]:
+    """Bind a call, with the values of inner transformations that it closes over as arguments.
+
+    Such a value belongs to a transformation further in than those of the arguments, and reverse
+    mode runs a rule when that one has ended. If the function closes over such a value, its results
+    show it: ``bind`` raises ``ClosureError``. If only a rule does, nothing shows it. So the rule is
+    staged to find out where the inner transformation is a batch; elsewhere it reads the raw value.
+
+    >>> import funcgrad as fg
+    >>> import funcgrad.numpy as fnp
+    >>> def scaled(x, w):
+    ...     identity = fg.custom_vjp(lambda x: x)
+    ...     identity.defvjp(lambda x: (x, None), lambda _, ct: (ct * w,))
+    ...     return identity(x)
+    >>> weights = fg.tensor([2.0, 3.0])
+    >>> fg.grad(lambda x: fnp.sum(fg.vmap(lambda w: scaled(x, w))(weights)))(1.0)
+    Tensor(5.0)
+    """
+    if _may_be_read_by_rules(args):
+        explicit_call, closed = call, ()
+        with suppress(Exception):  # as where it hands its arrays to another library
+            explicit_call, closed = _explicit_call(call, args)
+        if closed:
+            return bind_composite(explicit_call, [*args, *closed])
+    try:
+        return bind(call, args)
+    except ClosureError as error:
+        try:
+            explicit_call, closed = _explicit_call(call, args)
+        except TracerError:
+            raise error from None
+        if not closed:
+            raise error.__cause__ or error from None
+        return bind_composite(explicit_call, [*args, *closed])
+
+
+def _may_be_read_by_rules(args: Sequence[Value]) -> bool:
+    """Whether some tracers may have no raw value when a pullback runs the rule."""
+    traces = [trace for arg in args for trace in _traces(arg)]
+    levels = [trace.level for trace in traces if isinstance(trace, Recorder)]
+    if not levels:
+        return False
+    inside = [trace for trace in running_traces() if trace.level > min(levels)]
+    follows_all = all(trace in traces for trace in inside)
+    return not follows_all and not all(isinstance(trace, Readable) for trace in inside)
+
+
+def _traces(value: Value) -> Iterator[Trace]:
+    """The traces of a tracer and of those inside it."""
+    if type(value) in RAW or value._trace is None:
+        return
+    yield value._trace
+    yield from _traces(value._value)
+    if isinstance(value, Dual):
+        yield from _traces(value._trace.parts(value)[1])
+
+
+def _explicit_call(
+    call: RuleCall, args: Sequence[Value], has_numbers: bool = False
+) -> tuple[RuleCall, tuple[Value, ...]]:
+    """A call as a value, and its further arguments, for the values that it closed over."""
+    values = [_inside(arg) for arg in args]  # rules are called with these
+    try:
+        with begin_level() as level:
+            host = Stager(level, has_numbers)
+            body = staged_part(host, call.run, call.name, values)
+            frozen, closed = frozen_call(host, call, values, body)
+        return frozen.bound(), closed
+    except NumbersNeeded:
+        return _explicit_call(call, args, has_numbers=True)
+
+
+def _inside(value: Value) -> Value:
+    """The primal inside a value that a derivative follows."""
+    while type(value) not in RAW and isinstance(value._trace, Readable):
+        value = value._value
+    return value
 
 
 def _pair(name: str, rule: str, out: Any, parts: str) -> Any:

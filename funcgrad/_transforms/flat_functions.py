@@ -11,17 +11,42 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._core import pytrees
 from funcgrad._core.primitive import Linearized, Primitive
-from funcgrad._core.specs import Spec, shape_of
+from funcgrad._core.specs import Spec, shape_of, spec_of
 from funcgrad._core.structure.structures import OPAQUE, Structure, Trait
 from funcgrad._core.trace import Trace, Value, begin_level
 from funcgrad._primitives.broadcasting import broadcast_to
+from funcgrad._transforms.arguments import values_of
 from funcgrad._transforms.batch import Batcher
 from funcgrad._transforms.forward import Pusher
 from funcgrad._transforms.masked import Cotangent, fitted_present
 from funcgrad._transforms.record import Recorder
+from funcgrad.tensor.tensor import wrap
 
 FlatFunction: TypeAlias = Callable[[Sequence[Value]], Sequence[Value]]
+
+
+class CallSignature:
+    """The trees of the arguments and of the result of a call, whose values are flat lists."""
+
+    __slots__ = ("arguments", "name", "result", "specs")
+
+    def __init__(self, name: str, arguments: pytrees.Structure, values: Sequence[Value]) -> None:
+        self.name = name
+        self.arguments = arguments
+        self.specs = [spec_of(value) for value in values]
+        self.result: pytrees.Structure | None = None
+
+    def args(self, values: Sequence[Value]) -> tuple[Any, ...]:
+        """Put values together to the trees of the arguments."""
+        return pytrees.unflatten(self.arguments, [wrap(x) for x in values])
+
+    def out(self, tree: Any) -> list[Value]:
+        """Flatten a result to values, and keep its structure."""
+        leaves, structure = pytrees.flatten(tree)
+        self.result = structure
+        return values_of(self.name, leaves, structure, lambda: "the function's result")
 
 
 def run_batched(

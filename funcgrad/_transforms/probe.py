@@ -17,7 +17,7 @@ from funcgrad._core.specs import Spec, dtype_of, is_inexact, spec_of
 from funcgrad._core.trace import Trace, Value
 from funcgrad._core.users_values import ArrayLike, operand
 from funcgrad._transforms.accumulation import Variables, accumulate
-from funcgrad._transforms.call import Call
+from funcgrad._transforms.calls import Call
 from funcgrad._transforms.composite import Recording, bind_composite, innermost_trace
 from funcgrad._transforms.entries import Entry
 from funcgrad._transforms.masked import Cotangent, fit_cotangent
@@ -139,10 +139,12 @@ def collect_probes(recorder: Recorder, names: Sequence[str]) -> Iterator[ProbeSe
 
 
 class _ProbeCall(Call):
-    """The identity on one value, which marks it when the call has reached the recorder."""
+    """The identity on one value, which marks it when the call has reached the recorder.
+
+    It is no ``RuleCall``, which a stager would stage, since it changes the recorder.
+    """
 
     __slots__ = ("_name", "probes")
-    is_staged = False  # it changes the recorder
 
     def __init__(self, name: str, probes: ProbeSet) -> None:
         self._name = name

@@ -379,7 +379,7 @@ def transpose_linear(
     return [None if ct is None else fit(ct, zero, zero.shape) for ct, zero in by_zero]
 
 
-def _transposed(
+def transpose_map(
     push: Callable[[list[Value]], Sequence[Value]],
     primals: Sequence[Value],
     followed: Sequence[int],
@@ -416,7 +416,7 @@ class LinearizedEntry(PushedEntry):
             cts: Sequence[Cotangent | None], outs: Sequence[Value], xs: Sequence[Value]
         ) -> list[Cotangent | None]:
             entry = replace(self, primals=xs, out=outs[0])
-            return _transposed(lambda tangents: [entry._tangent(tangents)], xs, followed, cts)
+            return transpose_map(lambda tangents: [entry._tangent(tangents)], xs, followed, cts)
 
         cores = self.primitive.cores
         pulled = pulled_by_example(transposed, cores, [ct], [self.out], self.primals)
@@ -480,7 +480,7 @@ class MultiResult:
             full = tuple(fitted_present(cts, outs))
             return pull(full, tuple(outs), *primals, **self.params)
         followed = [k for k, x in enumerate(primals) if is_inexact(dtype_of(x))]
-        return _transposed(replace(self, primals=primals, outs=outs).push, primals, followed, cts)
+        return transpose_map(replace(self, primals=primals, outs=outs).push, primals, followed, cts)
 
 
 ENTRY_CLASSES: Final[Mapping[str, type[OperationEntry] | None]] = MappingProxyType(

@@ -6,62 +6,43 @@ of the function's operations may differ from the rule, and would be silently wro
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from funcgrad._core import pytrees
 from funcgrad._core.primitive import Primitive
 from funcgrad._core.trace import Trace, Value
 from funcgrad._programs.equation import Params
 from funcgrad._programs.program import Program
-from funcgrad._transforms.call import Call
+from funcgrad._transforms.call_values import CUSTOM_CALL, FrozenCall
+from funcgrad._transforms.calls import RuleCall, Rules
 from funcgrad._transforms.checkpoint import CHECKPOINT
 from funcgrad._transforms.composite import Recording
-from funcgrad._transforms.flat_functions import FlatFunction, batched_flat
-from funcgrad._transforms.frozen_calls import CUSTOM_CALL
+from funcgrad._transforms.flat_functions import CallSignature
 from funcgrad.errors import DifferentiationError
 
 
-class _SavedCall(Call):
+class _SavedCall(RuleCall):
     """A call without its rules."""
 
-    __slots__ = ("_name", "_origin", "_run")
+    __slots__ = ()
 
-    def __init__(self, name: str, run: FlatFunction, origin: Hashable) -> None:
-        self._name = name
-        self._run = run
-        self._origin = origin
-
-    @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def origin(self) -> Hashable:
-        return self._origin
-
-    @property
-    def frozen(self) -> Any:
-        return self
-
-    def run(self, args: Sequence[Value]) -> list[Value]:
-        return list(self._run(args))
-
-    def record(self, args: Sequence[Value], followed: Sequence[bool]) -> Recording:
+    def record_by_rule(self, args: Sequence[Value]) -> Recording:
         raise DifferentiationError(
-            f"{self._name}: this call was saved without its derivative rule, which is a Python"
+            f"{self.name}: this call was saved without its derivative rule, which is a Python"
             " function. Save the derivative's program, in which the rule has been applied, or stage"
             " the function again."
         )
 
-    def batched(self, size: int, flags: Sequence[bool], around: Trace | None = None) -> Call:
-        run = batched_flat(self._run, size, flags, around)
-        return _SavedCall(self._name, run, (self._origin, size, tuple(flags)))
+    def batched_rules(self, size: int, flags: Sequence[bool], around: Trace | None) -> Rules:
+        return ()
 
-    def __eq__(self, other: object) -> bool:
-        return self._origin == other._origin if isinstance(other, _SavedCall) else NotImplemented
+    def staged_rules(self, *_: Any) -> Sequence[Any]:
+        return ()
 
-    def __hash__(self) -> int:
-        return hash(self._name)  # its program stands beside it
+    @classmethod
+    def opened_rules(cls, *_: Any) -> Rules:
+        return ()
 
 
 def saved_call(name: str, parts: Mapping[str, Any]) -> tuple[Primitive, Params]:
@@ -69,5 +50,6 @@ def saved_call(name: str, parts: Mapping[str, Any]) -> tuple[Primitive, Params]:
     program = Program(**parts)
     if name == CHECKPOINT.name:
         return CHECKPOINT, (("body", program),)
-    call = _SavedCall(name, program.evaluate, ("saved", name, program))
+    signature = CallSignature(name, pytrees.structure(()), ())
+    call = FrozenCall(_SavedCall, signature, program)
     return CUSTOM_CALL, (("body", program), ("call", call))

@@ -39,18 +39,19 @@ from funcgrad._programs.equation import Constant, Equation, Guard, Params, read_
 from funcgrad._programs.names import variable_names
 from funcgrad._programs.origins import line_around
 from funcgrad._programs.program import Program
-from funcgrad._transforms.call import Call
-from funcgrad._transforms.composite import Composite, bind_composite, check_closure
-from funcgrad._transforms.constant_pool import ConstantPool
-from funcgrad._transforms.frozen_calls import (
+from funcgrad._transforms.call_values import (
     CUSTOM_CALL,
     FOREIGN_CALL,
     OpenCall,
     OpenCalls,
+    StagedCalls,
     foreign_params,
     key_of,
+    staged_call,
 )
-from funcgrad._transforms.staged_calls import StagedCalls, staged_call
+from funcgrad._transforms.calls import Call, RuleCall
+from funcgrad._transforms.composite import Composite, bind_composite, check_closure
+from funcgrad._transforms.constant_pool import ConstantPool
 from funcgrad.errors import TracerError
 from funcgrad.tensor.tensor import Tensor
 
@@ -229,7 +230,7 @@ class Stager(Trace):
         if not isinstance(call, Call):
             return call.interpret(self, args)
         values = [self.inner(arg) for arg in args]
-        if call.is_staged:
+        if isinstance(call, RuleCall):
             # Stand-ins are nothing to run it with: they make singular matrices, for one.
             is_known = self._has_numbers and not self._lacks(args)
             open_call = self.open_calls.get(key_of(call, values)) if self.open_calls else None
@@ -264,15 +265,15 @@ class Stager(Trace):
         return results
 
     def _recursive(
-        self, open_call: OpenCall, call: Call, args: Sequence[Value], is_known: bool
+        self, open_call: OpenCall, call: RuleCall, args: Sequence[Value], is_known: bool
     ) -> list[Value]:
         """The results of a call within its own rule."""
         call.adopt(open_call.call)
         if self.calls is not None:
             self.calls.ties.append(open_call.level)
-        results = (
-            open_call.run([self.inner(arg) for arg in args]) if is_known else open_call.results
-        )
+        results = open_call.body.results
+        if is_known:
+            results = open_call.run([self.inner(arg) for arg in args])
         outs = [self.inner(out) for out in results]
         return self._define(FOREIGN_CALL, args, foreign_params(open_call.inside, outs), outs)
 

@@ -23,8 +23,8 @@ from funcgrad._programs.program import Program
 from funcgrad._transforms.abstract_stager import flat_program, running_stager
 from funcgrad._transforms.auxiliary import WithAux
 from funcgrad._transforms.batch import Batched
+from funcgrad._transforms.call_values import has_rules
 from funcgrad._transforms.flat_functions import run_pulled, run_pushed
-from funcgrad._transforms.frozen_calls import has_rules
 from funcgrad._transforms.layout import Layout, Presence, flat, layout_of, restored
 from funcgrad._transforms.masked import Cotangent, Masked
 from funcgrad._transforms.stage import program as stage

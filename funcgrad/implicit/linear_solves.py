@@ -207,7 +207,7 @@ class LinearSystem:
         signature = SolutionSignature(self.unknown.operation, specs, len(specs), has_aux)
         is_first = not self.role and (has_aux or self.solves[0] is not self.solves[1])
         origin = self.key, 0 if is_first else max(self.role, 1)
-        return SolutionCall(self._solved, signature, origin, self._rule, self._transposed)
+        return SolutionCall(self._solved, signature, origin, (self._rule, self._transposed))
 
     def _in_role(self, role: int) -> SolutionCall:
         return replace(self, role=role).call()

@@ -331,7 +331,7 @@ class Root:
         specs, has_aux = self.unknown.specs, self.aux is not None
         results = specs if self.sides is None else specs * 2
         signature = SolutionSignature(self.unknown.operation, results, 0, has_aux)
-        return SolutionCall(self._solved, signature, self.key, self._rule, None)
+        return SolutionCall(self._solved, signature, self.key, (self._rule, None))
 
     def _solved(self, values: Sequence[Value]) -> list[Value]:
         failed = self.failed if self.aux is None else "raise"

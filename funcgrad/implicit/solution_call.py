@@ -8,7 +8,7 @@ the transposed system.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -22,8 +22,15 @@ from funcgrad._core.trace import RAW, Trace, Value, concrete
 from funcgrad._primitives.joining import stack
 from funcgrad._primitives.reduction import reduce_sum
 from funcgrad._primitives.structural import unfollowed
-from funcgrad._transforms.call import Call, Part, Sizes, by_rules
-from funcgrad._transforms.call_closures import bind_closure
+from funcgrad._transforms.calls import (
+    JvpCall,
+    Part,
+    RuleCall,
+    Rules,
+    Stage,
+    by_rules,
+    filled,
+)
 from funcgrad._transforms.composite import (
     Interpreter,
     Recording,
@@ -31,9 +38,9 @@ from funcgrad._transforms.composite import (
     check_closure,
     innermost_trace,
 )
-from funcgrad._transforms.custom_call import CallSignature, JvpCall
+from funcgrad._transforms.custom import bind_closure
 from funcgrad._transforms.factors import zeros_like
-from funcgrad._transforms.flat_functions import FlatFunction, batched_flat
+from funcgrad._transforms.flat_functions import CallSignature, batched_flat
 from funcgrad._transforms.masked import fit_cotangent
 from funcgrad.errors import BatchError, DifferentiationError
 from funcgrad.tensor.tensor import wrap
@@ -63,28 +70,14 @@ class SolutionSignature(CallSignature):
 
 
 class SolutionCall(JvpCall):
-    """The solution of an equation.
+    """The solution of an equation; its rules are ``(rule, transposed)``.
 
     ``rule(arguments + tangents) -> results + tangents``, where a tangent may be None.
     ``transposed(other arguments + cotangents) -> cotangents`` of the arguments that the call is
-    linear in.
+    linear in; None where it is linear in none.
     """
 
-    takes_none = True
-    __slots__ = ("transposed",)
-    signature: SolutionSignature
-
-    def __init__(
-        self,
-        function: FlatFunction,
-        signature: SolutionSignature,
-        origin: Hashable,
-        rule: FlatFunction,
-        transposed: FlatFunction | None,
-        closed: int = 0,
-    ) -> None:
-        super().__init__(function, signature, origin, rule, closed)
-        self.transposed = transposed
+    __slots__ = ()
 
     @property
     def is_linear(self) -> bool:
@@ -98,9 +91,6 @@ class SolutionCall(JvpCall):
         """Solve; values that the solver closes over have no derivative, except by the rule."""
         outs = super().run(args)
         return [out if type(out) in RAW else unfollowed(out) for out in outs]
-
-    def adopt(self, other: Any) -> None:
-        """Nothing: the signature is known before the call runs."""
 
     def push(
         self, args: Sequence[Value], tangents: list[Value]
@@ -118,7 +108,7 @@ class SolutionCall(JvpCall):
 
     def record_linearly(self, recorder: Interpreter, args: Sequence[Value]) -> list[Value]:
         """Record the solution of a linear system as a linear map of the right-hand side."""
-        count, transposed = self.signature.linear, self.transposed
+        count, transposed = self.signature.linear, self.rules[1]
         if transposed is None or any(recorder.index_of(arg) >= 0 for arg in args[count:]):
             raise DifferentiationError(
                 f"linear_transpose: the function is not linear: {self.name} is linear in a"
@@ -146,17 +136,19 @@ class SolutionCall(JvpCall):
         recording = by_rules(recorder, Recording(outs, pull, push))
         return recorder.append_whole(recording, operands)
 
-    def batched(self, size: int, flags: Sequence[bool], around: Trace | None = None) -> Call:
-        unbatched = self.signature
-        specs = [replace(spec, shape=(size, *spec.shape)) for spec in unbatched.specs]
-        signature = SolutionSignature(unbatched.name, specs, unbatched.linear, unbatched.has_aux)
-        rules = super().batched(size, flags, around)
-        assert isinstance(rules, JvpCall)
-        transposed = None
-        if self.transposed is not None:
-            transposed = partial(self._transposed_batch, size, flags, around)
-        function = partial(self._batch, size, flags, around)
-        return SolutionCall(function, signature, rules.origin, rules.rule, transposed, self.closed)
+    def batched(self, size: int, flags: Sequence[bool], around: Trace | None = None) -> RuleCall:
+        call = super().batched(size, flags, around)
+        signature = self.signature
+        specs = [replace(spec, shape=(size, *spec.shape)) for spec in signature.specs]
+        call.function = partial(self._batch, size, flags, around)
+        call.signature = SolutionSignature(self.name, specs, signature.linear, signature.has_aux)
+        return call
+
+    def batched_rules(self, size: int, flags: Sequence[bool], around: Trace | None) -> Rules:
+        (rule,) = super().batched_rules(size, flags, around)
+        if self.rules[1] is None:
+            return rule, None
+        return rule, partial(self._transposed_batch, size, flags, around)
 
     def _batch(
         self, size: int, flags: Sequence[bool], around: Trace | None, args: Sequence[Value]
@@ -186,50 +178,42 @@ class SolutionCall(JvpCall):
         self, size: int, flags: Sequence[bool], around: Trace | None, values: Sequence[Value]
     ) -> list[Value]:
         count = self.signature.linear
-        assert self.transposed is not None
         operand_flags = [*flags[count:], *[True] * count]
-        pulled = batched_flat(self.transposed, size, operand_flags, around)(values)
+        pulled = batched_flat(self.rules[1], size, operand_flags, around)(values)
         return [
             ct if flag else reduce_sum(ct, axis=(0,), keepdims=False)
             for ct, flag in zip(pulled, flags, strict=False)
         ]
 
-    def stage_rules(
-        self, stage: Callable[..., Part], args: Sequence[Value], outs: Sequence[Value]
+    def staged_rules(
+        self, stage: Stage, args: Sequence[Value], outs: Sequence[Value]
     ) -> Sequence[Part]:
-        parts = [*super().stage_rules(stage, args, outs)]
-        if self.transposed is not None:
+        staged = [*super().staged_rules(stage, args, outs)]
+        if self.rules[1] is not None:
             count = self.signature.linear
             cts = [np.ones(spec.shape, spec.dtype)[()] for spec in self.signature.specs]
-            parts.append(stage(self.transposed, [*args[count:], *cts], count))
-        return parts
+            staged.append(stage(self.rules[1], [*args[count:], *cts], count))
+        return staged
 
     @classmethod
-    def opened(
-        cls, signature: Any, origin: Hashable, function: Any, rules: Sequence[Any], sizes: Sizes
-    ) -> Call:
-        """Return the call of programs; values that solvers close over have no derivative."""
-        known = sizes.args + sizes.closed
+    def opened_rules(
+        cls, signature: Any, function: Any, rules: Sequence[Any], args: int, outs: int
+    ) -> Rules:
+        """Return the rules of a call of programs.
+
+        Values that solvers close over have no derivative, except by the rule.
+        """
 
         def rule(values: Sequence[Value]) -> list[Value]:
-            args, more = values[: sizes.args], values[sizes.args : known]
-            pairs = zip(args, values[known : known + sizes.args], strict=True)
-            tangents = [zeros_like(x) if t is None else t for x, t in pairs]
-            return rules[0]([*args, *tangents], more)
+            half = len(values) // 2
+            primals, tangents = values[:args], values[half : half + args]
+            return rules[0]([*primals, *filled(tangents, primals)], values[args:half])
 
         def transposed(values: Sequence[Value]) -> list[Value]:
-            param_count = sizes.args - signature.linear
-            operands = [*values[:param_count], *values[param_count + sizes.closed :]]
-            return rules[1](operands, values[param_count : param_count + sizes.closed])
+            params, cts = args - signature.linear, len(values) - signature.linear
+            return rules[1]([*values[:params], *values[cts:]], values[params:cts])
 
-        return cls(
-            lambda values: function(values[: sizes.args], values[sizes.args :]),
-            signature,
-            origin,
-            rule,
-            transposed if signature.linear else None,
-            sizes.closed + sizes.known,
-        )
+        return rule, transposed if signature.linear else None
 
 
 def solution_of(call: SolutionCall, args: Sequence[Value]) -> list[Value]:
@@ -237,7 +221,7 @@ def solution_of(call: SolutionCall, args: Sequence[Value]) -> list[Value]:
     return bind_closure(call, args, _solution_of)
 
 
-def _solution_of(call: Call, args: Sequence[Value]) -> list[Value]:
+def _solution_of(call: RuleCall, args: Sequence[Value]) -> list[Value]:
     trace: Trace | None = innermost_trace(args)
     while interpreter := delegate(trace, call.is_linear):  # as in a branch that is staged
         trace = interpreter

@@ -19,8 +19,8 @@ from funcgrad._core.trace import Trace, Value, begin_level, bind
 from funcgrad._passes.costs import costs
 from funcgrad._programs.equation import Equation
 from funcgrad._staging.derived import COMPILED_CALL, ProgramCall
+from funcgrad._transforms.call_values import CUSTOM_CALL, FOREIGN_CALL
 from funcgrad._transforms.checkpoint import CHECKPOINT
-from funcgrad._transforms.frozen_calls import CUSTOM_CALL, FOREIGN_CALL
 from funcgrad.errors import DifferentiationError, ProgramError
 from funcgrad.tensor.tensor import Tensor
 

@@ -244,8 +244,7 @@ def test_a_rule_that_looks_at_numbers_of_a_batch_is_refused_with_words() -> None
 
     with pytest.raises(TracerError, match="one example of a batch"):
         gradient(looking)
-    with pytest.raises(EscapedTracerError, match="which fwd hands to bwd"):
-        gradient(hiding)
+    np.testing.assert_allclose(gradient(hiding), 2.0)  # what the function hides is seen
     with pytest.raises(EscapedTracerError, match="Make it an argument of the function"):
         gradient(refusing)
 

@@ -4,8 +4,6 @@ A function with rules of its own, and the rules, may read names and close over t
 program is called later, so it holds programs of such a function and its rules, which are staged
 with it. The traced values that they close over become arguments. Eagerly, a call becomes such a
 value where it closes over values of a transformation inside of those that its arguments belong to.
-The rules give derivatives with respect to the arguments. Derivatives with respect to closed-over
-values come from the function's own operations.
 
 Why rules are staged together with the function, and not when a derivative is first asked for: then
 the traces whose values they close over may have ended, so these have to be operands by now, and
@@ -25,13 +23,15 @@ rule calls its function again, which takes a stand-in for the call in its own ru
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._core import pytrees
 from funcgrad._core.structure.structures import FOREIGN, Control
 from funcgrad._core.trace import Value, concrete
 from funcgrad._passes.dead_code import remove_dead_code
@@ -40,20 +40,13 @@ from funcgrad._programs.equation import Constant, Equation, Params, spec_inside
 from funcgrad._programs.inline import inlined, with_changed_programs
 from funcgrad._programs.program import Program
 from funcgrad._transforms.auxiliary import WithAux
-from funcgrad._transforms.call import Call, Part, Sizes
+from funcgrad._transforms.calls import Call, Part, RuleCall, Values, with_closed
 from funcgrad._transforms.composite import ClosureError, bind_composite
-from funcgrad._transforms.flat_functions import call_primitive
+from funcgrad._transforms.flat_functions import FlatFunction, call_primitive
 from funcgrad.errors import TracerError
 
-OpenCalls: TypeAlias = Mapping[Hashable, "OpenCall"]
-"""The calls whose rules are being staged, the outermost first, under their ``key_of``."""
 
-
-Frames: TypeAlias = "Sequence[Frame | None]"
-"""The calls whose rules run around a program, the outermost first; None for one not known yet."""
-
-
-def _meet(values: Sequence[Value], *, call: Call, **settings: Any) -> list[Value]:
+def _meet(values: Values, *, call: Call, **settings: Any) -> list[Value]:
     try:
         return bind_composite(call.bound(), values)
     except ClosureError as error:  # all it closes over are arguments
@@ -83,48 +76,10 @@ The last ``seen`` operands are traced values that it closes over.
 """
 
 
-def foreign_params(call: Call, outs: Sequence[Value], seen: int = 0) -> Params:
+def foreign_params(call: Call, outs: Values, seen: int = 0) -> Params:
     """The parameters of a ``FOREIGN_CALL`` with these results."""
     specs = tuple([spec_inside(out) for out in outs])
     return ("call", call), ("results", specs), ("seen", seen)
-
-
-def within(program: Program, frames: Frames) -> Program:
-    """Fit a program to run in the rules of these calls.
-
-    Where it calls one of them again, a stand-in is replaced by that call, with the values that the
-    call closes over as constants.
-    """
-    if not frames:
-        return program
-    changes = [_equation_within(equation, frames) for equation in program.equations]
-    if any(closed for _, closed in changes):
-        changed = iter(changes)
-
-        def step(draft: Draft, equation: Equation) -> list[int]:
-            fitted, closed = next(changed)
-            more = [draft.constant(Constant(value)) for value in closed]
-            return draft.append(fitted.on((*equation.operands, *more)))
-
-        return rewrite(program, step)
-    if all(
-        fitted is equation for (fitted, _), equation in zip(changes, program.equations, strict=True)
-    ):
-        return program
-    return replace(program, equations=tuple([fitted for fitted, _ in changes]))
-
-
-def _equation_within(equation: Equation, frames: Frames) -> tuple[Equation, tuple[Value, ...]]:
-    """Fit an equation to run in the rules of these calls; also its further operands there."""
-    if not equation.params:
-        return equation, ()
-    params = dict(equation.params)
-    call = params.get("call")
-    if not isinstance(call, Call):
-        return with_changed_programs(equation, lambda body: within(body, frames)), ()
-    params["call"], closed = call.within(frames)
-    fitted = equation if params["call"] is call else replace(equation, params=tuple(params.items()))
-    return fitted, closed
 
 
 def calls_in(equations: Iterable[Equation]) -> Iterator[Call]:
@@ -141,14 +96,13 @@ def calls_in(equations: Iterable[Equation]) -> Iterator[Call]:
 
 def has_rules(program: Program) -> bool:
     """Whether a program calls functions with rules of their own."""
-    return any(True for _ in calls_in(program.equations))
+    return program.derived("has rules", lambda: any(True for _ in calls_in(program.equations)))
 
 
 def runs_python(program: Program) -> bool:
     """Whether derivatives of a program run Python rules of its calls."""
     return any(
-        not isinstance(call, FrozenCall) or call.users_call is not None
-        for call in calls_in(program.equations)
+        not isinstance(call, FrozenCall) or not call.rules for call in calls_in(program.equations)
     )
 
 
@@ -157,30 +111,6 @@ def has_linear_rules(program: Program) -> bool:
     return program.derived(
         "has linear rules", lambda: all(call.is_linear for call in calls_in(program.equations))
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Rule:
-    """The function of a call, or one of its rules, as a program.
-
-    Attributes
-    ----------
-    program : Program
-    places : tuple of int
-        Which of the values that the call closes over are the program's last inputs.
-    present : tuple of bool
-        Which results are values; the others are None.
-    """
-
-    program: Program
-    places: tuple[int, ...]
-    present: tuple[bool, ...]
-
-    def run(self, frames: Frames, args: Sequence[Value], closed: Sequence[Value]) -> list[Value]:
-        """The results, in the rules of these calls."""
-        values = [*map(concrete, args), *[closed[place] for place in self.places]]
-        results = iter(within(self.program, frames).evaluate(values))
-        return [next(results) if flag else None for flag in self.present]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -192,30 +122,36 @@ class FrozenCall(Call):
     kind : type
         The class of calls that it belongs to.
     signature : CallSignature
-    function : _Rule
-    rules : tuple of _Rule
-    sizes : Sizes
-    users_call : Call, optional
+    function : Program
+        From the arguments and the values that the call closes over.
+    rules : tuple of Program
+        Each takes all values that the call closes over, as its last inputs. Its ``result`` has None
+        for a cotangent that is a structural zero.
+    closed : int
+        How many values the call closes over.
+    known : int
+        So many of the last arguments stand for values that it closed over before.
+    users_call : RuleCall, optional
         The call as the user made it, if its rules are not programs.
     around : tuple of FrozenCall or None
         The calls in whose rules it was made, the outermost first; None until that one is known.
         The values that these close over are further arguments.
     """
 
-    kind: Any
+    kind: type[RuleCall]
     signature: Any
-    function: _Rule
-    rules: tuple[_Rule, ...]
-    sizes: Sizes
-    users_call: Call | None
-    around: tuple[FrozenCall | None, ...]
+    function: Program
+    rules: tuple[Program, ...] = ()
+    closed: int = 0
+    known: int = 0
+    users_call: RuleCall | None = None
+    around: tuple[FrozenCall | None, ...] = ()
 
     @property
     def is_linear(self) -> bool:
         if self.users_call is not None:
             return self.users_call.is_linear
-        rules = [rule.program for rule in self.rules]
-        return self.kind.has_linear_pullback and all(map(has_linear_rules, rules))
+        return self.kind.has_linear_pullback and all(map(has_linear_rules, self.rules))
 
     @property
     def name(self) -> str:
@@ -224,33 +160,36 @@ class FrozenCall(Call):
     @property
     def origin(self) -> Hashable:
         users_origin = None if self.users_call is None else self.users_call.origin
-        return self.kind, self.function, self.rules, self.sizes, users_origin, self.around
+        programs = self.function, self.rules
+        return self.kind, programs, self.closed, self.known, users_origin, self.around
 
-    def bound(self) -> Call:
-        function = partial(self._run_rule, self.function)
-        if self.users_call is None:
-            rules = [partial(self._run_rule, rule, is_rule=True) for rule in self.rules]
-            sizes = self.sizes
-            if self.around:
-                closed = sum([call.sizes.closed for call in (self, *self.around) if call])
-                sizes = sizes._replace(closed=closed)
-            bound_call: Call = self.kind.opened(self.signature, self.origin, function, rules, sizes)
-        else:
-            bound_call = self.users_call.over(lambda values: function(values, ()))
-        bound_call.frozen = self
-        return bound_call
+    def bound(self) -> RuleCall:
+        function = partial(self._run, self.function, False)
+        if self.users_call is not None:
+            call = copy(self.users_call)
+            call.function, call.frozen = (lambda values: function(values, ())), self
+            return call
+        closed = sum([call.closed for call in (self, *self.around) if call])
+        args, outs = len(self.function.inputs) - self.closed, len(self.function.outputs)
+        programs = [partial(self._run, rule, True) for rule in self.rules]
+        rules = self.kind.opened_rules(self.signature, function, programs, args, outs)
 
-    def _run_rule(
-        self, rule: _Rule, args: Sequence[Value], closed: Sequence[Value], is_rule: bool = False
-    ) -> list[Value]:
+        def run(values: Values) -> list[Value]:
+            return function(values[:args], values[args:])
+
+        return self.kind(run, self.signature, self.origin, rules, closed + self.known, self)
+
+    def _run(self, program: Program, is_rule: bool, args: Values, closed: Values) -> list[Value]:
         """Run the function or a rule; ``closed`` includes values of the calls around."""
         values = iter(closed)
         mine, *others = [
-            None if call is None else Frame(call, tuple(islice(values, call.sizes.closed)))
+            None if call is None else Frame(call, tuple(islice(values, call.closed)))
             for call in (self, *self.around)
         ]
         assert mine is not None
-        return rule.run([*others, mine] if is_rule else others, args, mine.closed)
+        fitted = within(program, [*others, mine] if is_rule else others)
+        outs = fitted.evaluate([*map(concrete, args), *mine.closed])
+        return list(pytrees.unflatten(program.result, outs))
 
     def within(self, frames: Frames) -> tuple[Call, tuple[Value, ...]]:
         count = len(self.around)
@@ -265,7 +204,7 @@ class FrozenCall(Call):
         return self.origin == other.origin if isinstance(other, FrozenCall) else NotImplemented
 
     def __hash__(self) -> int:
-        return hash((self.kind, self.sizes))  # programs beside it are hashed
+        return hash((self.kind, self.closed))  # programs beside it are hashed
 
 
 class Frame(NamedTuple):
@@ -275,8 +214,44 @@ class Frame(NamedTuple):
     closed: tuple[Value, ...]
 
 
+Frames: TypeAlias = Sequence[Frame | None]
+"""The calls whose rules run around a program, the outermost first; None for one not known yet."""
+
+
 def _closed(frames: Frames) -> tuple[Value, ...]:
     return tuple([value for frame in frames if frame is not None for value in frame.closed])
+
+
+def within(program: Program, frames: Frames) -> Program:
+    """Fit a program to run in the rules of these calls.
+
+    Where it calls one of them again, a stand-in is replaced by that call, with the values that the
+    call closes over as constants.
+    """
+    if not frames or not has_rules(program):
+        return program
+    changes = [_equation_within(equation, frames) for equation in program.equations]
+    if all(new is old for (new, _), old in zip(changes, program.equations, strict=True)):
+        return program
+    remaining = iter(changes)
+
+    def step(draft: Draft, equation: Equation) -> list[int]:
+        fitted, closed = next(remaining)
+        more = [draft.constant(Constant(value)) for value in closed]
+        return draft.append(fitted.on((*equation.operands, *more)))
+
+    return rewrite(program, step)
+
+
+def _equation_within(equation: Equation, frames: Frames) -> tuple[Equation, tuple[Value, ...]]:
+    """Fit an equation to run in the rules of these calls; also its further operands there."""
+    params = dict(equation.params)
+    call = params.get("call")
+    if not isinstance(call, Call):
+        return with_changed_programs(equation, lambda body: within(body, frames)), ()
+    params["call"], closed = call.within(frames)
+    fitted = equation if params["call"] is call else replace(equation, params=tuple(params.items()))
+    return fitted, closed
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -298,10 +273,6 @@ class _Recursion(Call):
     def name(self) -> str:
         return self.title
 
-    @property
-    def origin(self) -> Hashable:
-        return self
-
     def bound(self) -> Call:
         raise TracerError(f"{self.name}: the function's own rule calls it while that is staged.")
 
@@ -312,73 +283,61 @@ class _Recursion(Call):
         return frame.call, (*frame.closed, *_closed(frames[: self.level]))
 
 
-class OpenCall:
-    """A call whose rules are being staged.
+class OpenCall(NamedTuple):
+    """A call whose rules are being staged, and its function as staged.
 
-    Attributes
-    ----------
-    call : Call
-        The call as the user made it.
-    inside : Call
-        Its stand-in within its own rules.
-    level : int
-        The number of other calls in whose rules it was made.
+    ``level`` is the number of other calls in whose rules it was made.
     """
 
-    __slots__ = ("_body", "call", "inside", "level")
-
-    def __init__(self, call: Call, body: Part, level: int) -> None:
-        self.call = call
-        self.inside = _Recursion(call.name, level)
-        self.level = level
-        self._body = body
+    call: RuleCall
+    body: Part
+    level: int
 
     @property
-    def results(self) -> Sequence[Value]:
-        """The results for the arguments that the call was staged with."""
-        return self._body.results
+    def inside(self) -> Call:
+        """Its stand-in within its own rules."""
+        return _Recursion(self.call.name, self.level)
 
-    def run(self, args: Sequence[Value]) -> list[Value]:
+    def run(self, args: Values) -> list[Value]:
         """The results for arguments given within its own rules."""
-        values = [*map(concrete, args), *self._body.closed]
-        return self._body.program.evaluate(values)
+        return self.body.program.evaluate([*map(concrete, args), *self.body.closed])
 
 
-def key_of(call: Call, values: Sequence[Value]) -> Hashable:
+OpenCalls: TypeAlias = Mapping[Hashable, OpenCall]
+"""The calls whose rules are being staged, the outermost first, under their ``key_of``."""
+
+
+def key_of(call: RuleCall, values: Values) -> Hashable:
     """A key that is equal for calls with the same rules and arguments of the same kinds."""
     return call.origin, tuple([spec_inside(value) for value in values])
 
 
 def staged_part(
-    stager: Any,
-    run: Callable[[Sequence[Value]], Sequence[Value]],
-    name: str,
-    values: Sequence[Value],
-    open_calls: OpenCalls | None = None,
+    stager: Any, run: FlatFunction, name: str, values: Values, open_calls: OpenCalls | None = None
 ) -> Part:
     """Stage a function of values as a program; some of its results may be None.
 
     Equations whose results nothing reads are left out: they need not be linear, as a rule has to.
     """
 
-    def there(inputs: Sequence[Value]) -> tuple[list[Value], tuple[bool, ...]]:
+    def present(inputs: Values) -> tuple[list[Value], Any]:
         results = run(inputs)
-        present = tuple([result is not None for result in results])
-        return [result for result in results if result is not None], present
+        structure = pytrees.structure(tuple([None if out is None else 0 for out in results]))
+        return [out for out in results if out is not None], structure
 
-    with_present = WithAux(there)
-    program, closed, outs = stager.nested(with_present, name, values, open_calls)
+    function = WithAux(present)
+    program, closed, outs = stager.nested(function, name, values, open_calls)
     for equation in inlined(program).equations:
         if equation.operation is FOREIGN_CALL and dict(equation.params)["seen"]:
             raise TracerError(
                 f"{equation.name}: the function closes over a traced value and cannot be staged,"
                 " so the derivative with respect to that value is unknown. Pass it as an argument."
             )
-    return Part(remove_dead_code(program), tuple(closed), with_present.aux, tuple(outs))
+    return Part(replace(remove_dead_code(program), result=function.aux), closed, outs)
 
 
 def frozen_call(
-    stager: Any, call: Any, values: Sequence[Value], body: Part
+    stager: Any, call: RuleCall, values: Values, body: Part
 ) -> tuple[FrozenCall, tuple[Value, ...]]:
     """Make a call a value; also return the values that it closes over, which become operands.
 
@@ -389,36 +348,26 @@ def frozen_call(
     open_calls = {**stager.open_calls, key_of(call, values): OpenCall(call, body, level)}
     looks: list[bool] = []
 
-    def stage(run: Any, inputs: Sequence[Value], linear: int = 0) -> Part:
-        rule_part = staged_part(stager, run, call.name, inputs, open_calls)
-        looks.append(_looks(rule_part.program, range(len(inputs) - linear, len(inputs))))
-        return rule_part
+    def stage(run: FlatFunction, inputs: Values, linear: int = 0, within: Any = stager) -> Part:
+        rule = staged_part(within, run, call.name, inputs, open_calls)
+        looks.append(_looks(rule.program, range(len(inputs) - linear, len(inputs))))
+        return rule
 
-    rules: Sequence[Part] = ()
-    failure: Exception | None = None
+    parts, failure = [body], None
     try:
-        rules = call.stage_rules(stage, values, body.results)
+        parts += call.staged_rules(stage, values, body.results)
     except Exception as error:  # it may be one that nobody will need
         failure = error
-    closed = tuple(
-        {id(value): value for staged in (body, *rules) for value in staged.closed}.values()
-    )
+    closed = tuple({id(value): value for staged in parts for value in staged.closed}.values())
     if failure is not None and closed:
         raise failure
-    places = {id(value): place for place, value in enumerate(closed)}
-
-    def rule(staged: Part) -> _Rule:
-        return _Rule(
-            staged.program, tuple([places[id(value)] for value in staged.closed]), staged.present
-        )
-
+    function, *rules = [with_closed(staged.program, staged.closed, closed) for staged in parts]
     # A rule that uses values of tangents or cotangents in Python holds for those values only.
     users_call = call if failure is not None or (any(looks) and not closed) else None
-    sizes = Sizes(len(values), len(closed), len(body.results), call.closed)
-    frozen_rules = () if users_call else tuple(map(rule, rules))
-    signature, around = call.signature, (None,) * level
+    frozen_rules = () if users_call else tuple(rules)
+    around, count = (None,) * level, len(closed)
     return FrozenCall(
-        type(call), signature, rule(body), frozen_rules, sizes, users_call, around
+        type(call), call.signature, function, frozen_rules, count, call.closed, users_call, around
     ), closed
 
 
@@ -432,3 +381,70 @@ def _looks(program: Program, inputs: Iterable[int]) -> bool:
         if not reached.isdisjoint(equation.operands):
             reached.update(results)
     return not reached.isdisjoint(flat.index.guarded)
+
+
+class StagedCalls:
+    """The calls that were staged within one call, so that each is staged once.
+
+    The function of a call and its rules may call the same other functions, and these again others.
+    Only calls are kept that depend on nothing but the kinds of their arguments.
+
+    Attributes
+    ----------
+    known : dict
+        Of each call: the call as it was met first, its value and its function as staged.
+    ties : list of int
+        The levels of the calls that were met again within their own rules.
+    """
+
+    __slots__ = ("known", "ties")
+
+    def __init__(self) -> None:
+        self.known: dict[Hashable, tuple[RuleCall, FrozenCall, Part]] = {}
+        self.ties: list[int] = []
+
+
+def staged_call(
+    stager: Any, call: RuleCall, values: Values, is_known: bool
+) -> tuple[FrozenCall, Part, tuple[Value, ...]]:
+    """A call as a value, the program of its function, and its operands besides its arguments.
+
+    ``is_known`` says whether the values of the arguments are known.
+
+    Raises
+    ------
+    Exception
+        The function cannot be staged, as where it hands its arrays to another library.
+    """
+    if stager.calls is None:
+        stager.calls = StagedCalls()
+        try:
+            return _staged_call(stager, call, values)
+        finally:
+            stager.calls = None
+    calls: StagedCalls = stager.calls
+    key = key_of(call, values)
+    if key in calls.known:
+        first, frozen, body = calls.known[key]
+        call.adopt(first)
+        if is_known:
+            body = body._replace(results=body.program.evaluate([*map(concrete, values)]))
+        return frozen, body, ()
+    before, level = len(calls.ties), len(stager.open_calls)
+    frozen, body, closed = _staged_call(stager, call, values)
+    if closed or any(tie < level for tie in calls.ties[before:]) or frozen.users_call is not None:
+        return frozen, body, closed  # it depends on values, or on calls in whose rules it is
+    if not any(inlined(program).guards for program in (body.program, *frozen.rules)):
+        calls.known[key] = call, frozen, body
+    return frozen, body, closed
+
+
+def _staged_call(
+    stager: Any, call: RuleCall, values: Values
+) -> tuple[FrozenCall, Part, tuple[Value, ...]]:
+    body = staged_part(stager, call.run, call.name, values)
+    if any(guard.use == "number" for guard in inlined(body.program).guards):
+        # Then its results are not constants, as in a program that holds for these values only.
+        raise TracerError(f"{call.name}: the function uses values of its arguments in Python.")
+    frozen, closed = (call.frozen, ()) if call.frozen else frozen_call(stager, call, values, body)
+    return frozen, body, closed

@@ -1,0 +1,481 @@
+"""Calls: functions of values with rules of their own, as custom rules, solutions and probes have.
+
+A ``Call`` runs functions of the user's. These may close over traced values, and its rules may run
+when the transformations that those belong to have ended. A ``RuleCall`` is a record of a function
+and its rules, which are functions of flat values; ``custom.py`` makes it from the user's functions.
+Its kind says which rules it has, and how they serve each transformation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from functools import partial
+from typing import Any, ClassVar, NamedTuple, TypeAlias
+
+import numpy as np
+
+from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._core import pytrees
+from funcgrad._core.specs import Spec, dtype_of, is_inexact, shape_of, spec_of
+from funcgrad._core.trace import NUMBERS, Trace, Value, running_traces
+from funcgrad._primitives.broadcasting import broadcast_to
+from funcgrad._primitives.reduction import reduce_sum
+from funcgrad._programs.equation import spec_inside
+from funcgrad._programs.extract import rewired
+from funcgrad._programs.program import Program
+from funcgrad._transforms.active_examples import with_stand_ins
+from funcgrad._transforms.auxiliary import WithAux
+from funcgrad._transforms.batch import Batched, Batcher
+from funcgrad._transforms.composite import (
+    ClosureError,
+    Composite,
+    Interpreter,
+    Recording,
+    bind_composite,
+    check_closure,
+    where_present,
+)
+from funcgrad._transforms.factors import fit_tangent, zeros_like
+from funcgrad._transforms.flat_functions import (
+    FlatFunction,
+    batched_flat,
+    pull_values,
+    push_values,
+    run_batched,
+    run_pushed,
+)
+from funcgrad._transforms.linear import LinearRecorder
+from funcgrad._transforms.masked import broadcast, fit, fit_cotangent, fitted_present, plain
+from funcgrad._transforms.record import transpose_map
+from funcgrad._transforms.tape import reading
+from funcgrad.errors import DifferentiationError, EscapedTracerError
+
+Values: TypeAlias = Sequence[Value]
+Flags: TypeAlias = Sequence[bool]
+"""Which of some values carry the batch on axis 0."""
+
+
+class Call(Composite):
+    """A function of values to a list of values, with rules of its own.
+
+    Attributes
+    ----------
+    name : str
+        Its name in print.
+    has_linear_pullback : bool
+        Whether its pullback is linear if the pullbacks of all calls in its rules are.
+    result_specs : sequence of Spec, optional
+        The specs of its results, where they are known before it runs.
+    """
+
+    __slots__ = ()
+    has_linear_pullback: ClassVar[bool] = True
+
+    @property
+    def is_linear(self) -> bool:
+        return self.has_linear_pullback
+
+    @property
+    def result_specs(self) -> Sequence[Spec] | None:
+        return None
+
+    @property
+    def name(self) -> str:
+        raise NotImplementedError
+
+    def batched(self, size: int, flags: Flags, around: Trace | None = None) -> Call:
+        """Batch the call: its flagged arguments and all its results carry the batch on axis 0.
+
+        Values that its rules close over and that belong to the trace ``around``, which batches the
+        call, are batched likewise.
+        """
+        raise NotImplementedError
+
+    def batch(
+        self, size: int, args: Values, flags: Flags, around: Trace | None = None
+    ) -> tuple[Values, Flags]:
+        outs = bind_composite(self.batched(size, flags, around), args)
+        if around is not None:
+            check_closure(around.level - 1, outs)
+        return outs, [True] * len(outs)
+
+    def record_in(self, recorder: Interpreter, args: Values) -> list[Value]:
+        args = with_stand_ins(args)
+        operands = [recorder.index_of(arg) for arg in args]
+        inner = [recorder.inner(arg) for arg in args]
+        recording = self.record(inner, [operand >= 0 for operand in operands])
+        check_closure(recorder.level, recording.outs)
+        return recorder.append_whole(by_rules(recorder, recording), operands)
+
+    def record_linearly(self, recorder: Interpreter, args: Values) -> list[Value]:
+        return self.record_in(recorder, args)
+
+    def push_in(self, pusher: Interpreter, args: Values) -> list[Value]:
+        parts = [pusher.parts(arg) for arg in args]
+        try:
+            outs, tangents = self.push([primal for primal, _ in parts], [t for _, t in parts])
+        except DifferentiationError as error:
+            # Tangents of closed-over values may have met tangents of the arguments.
+            raise ClosureError(str(error)) from error
+        check_closure(pusher.level, [*outs, *tangents])
+        results = []
+        for out, tangent in zip(outs, tangents, strict=True):
+            # A result, and the rule, may depend on a value followed here that they close over.
+            primal, more = pusher.parts(out)
+            if tangent is not None:
+                tangent = fit_tangent(pusher.parts(tangent)[0], primal)
+                more = tangent if more is None else more + tangent
+            results.append(pusher.dual(primal, more))
+        return results
+
+    def batch_in(self, batcher: Interpreter, args: Values) -> list[Value]:
+        return super().batch_in(batcher, with_stand_ins(args))
+
+    def bound(self) -> Call:
+        """The call that a program runs in whose equation this one is."""
+        return self
+
+    def within(self, frames: Sequence[Any]) -> tuple[Call, tuple[Value, ...]]:
+        """The call as it runs in the rules of others, and its further operands there."""
+        return self, ()
+
+    def __repr__(self) -> str:
+        return f"<call {self.name}>"
+
+
+def by_rules(recorder: Interpreter, recording: Recording) -> Recording:
+    """A recording whose maps are rules that run later, and that know nothing of masks."""
+    pull = where_present(reading(recorder, recording.pull))
+    return Recording(recording.outs, pull, reading(recorder, recording.push))
+
+
+Rules: TypeAlias = tuple[Any, ...]
+"""The rules of a call: functions, whose arguments and results depend on its kind."""
+
+
+class Part(NamedTuple):
+    """A function of a call as staged: its program's last inputs are the values it closes over.
+
+    The results are those for the values that it was staged with.
+    """
+
+    program: Program
+    closed: Values
+    results: Values = ()
+
+
+Stage: TypeAlias = Callable[..., Part]
+"""``stage(rule, values, linear, stager)``; the last ``linear`` values are (co)tangents."""
+
+
+def with_closed(program: Program, closed: Values, order: Values) -> Program:
+    """Let the last inputs of a program stand for the values in ``order``, not for ``closed``."""
+    count = len(program.inputs) - len(closed)
+    places = {id(value): place for place, value in enumerate(order, count)}
+    inputs = [*program.inputs[:count], *map(spec_inside, order)]
+    return rewired(program, inputs, [*range(count), *[places[id(value)] for value in closed]])
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class RuleCall(Call):
+    """A function together with its rules.
+
+    Attributes
+    ----------
+    function : callable
+        From the arguments to the results.
+    signature : CallSignature
+    origin : hashable
+        A key of the rules: calls with equal keys, for the same shapes, follow the same rules.
+    rules : tuple of callables
+    closed : int
+        So many of the last arguments are values that the function closes over. The rules are not
+        for them: derivatives with respect to them come from the function's own operations.
+    frozen : FrozenCall, optional
+        The call as a value, if everything that goes in is an argument.
+    """
+
+    function: FlatFunction
+    signature: Any
+    origin: Hashable
+    rules: Rules
+    closed: int = 0
+    frozen: Any = None
+
+    @property
+    def name(self) -> str:
+        return self.signature.name
+
+    def run(self, args: Values) -> list[Value]:
+        return list(self.function(args))
+
+    def adopt(self, other: RuleCall) -> None:
+        """Note that another call, with the same results, replaces this one."""
+        self.signature.result = other.signature.result
+
+    def batched(self, size: int, flags: Flags, around: Trace | None = None) -> RuleCall:
+        function = batched_flat(self.function, size, flags, around)
+        origin = (self.origin, size, tuple(flags))
+        rules = self.batched_rules(size, flags, around)
+        return type(self)(function, self.signature, origin, rules, self.closed)
+
+    def record(self, args: Values, followed: Flags) -> Recording:
+        count = len(followed) - self.closed
+        if not self.closed or any(followed[:count]):
+            return self.record_by_rule(args)
+        # Transformations further out follow the arguments, if any does, and use the rule.
+        outs, closed = bind_composite(self, args), args[count:]
+        specs = [spec_of(out) for out in outs]
+
+        def function(values: Values) -> list[Value]:
+            return self.run([*args[:count], *values])
+
+        def pull(cts: list[Value]) -> list[Value]:
+            return [*[None] * count, *pull_values(function, closed, fitted_present(cts, specs))]
+
+        return Recording(outs, pull, lambda ts: push_values(function, closed, ts[count:]))
+
+    def record_by_rule(self, args: Values) -> Recording:
+        """Record by the rule."""
+        raise NotImplementedError
+
+    def batched_rules(self, size: int, flags: Flags, around: Trace | None) -> Rules:
+        """The rules of the call on a batch."""
+        raise NotImplementedError
+
+    def staged_rules(self, stage: Stage, args: Values, outs: Values) -> Sequence[Part]:
+        """The rules as programs, with the values that they close over, for such arguments."""
+        raise NotImplementedError
+
+    @classmethod
+    def opened_rules(
+        cls, signature: Any, function: Any, rules: Sequence[Any], args: int, outs: int
+    ) -> Rules:
+        """The rules, where values that the call closes over are further arguments.
+
+        ``function`` and ``rules`` run programs: they take two lists, their arguments and the values
+        closed over. ``args`` and ``outs`` count the arguments and the results.
+        """
+        raise NotImplementedError
+
+
+class JvpCall(RuleCall):
+    """A call with a pushforward: ``rule(arguments + tangents) -> results + tangents``.
+
+    A tangent that is None is a structural zero.
+    """
+
+    __slots__ = ()
+
+    @property
+    def is_linear(self) -> bool:
+        # A rule may call a function whose pullback is not linear; its program tells.
+        return self.frozen is not None and self.frozen.is_linear
+
+    def push(self, args: Values, tangents: list[Value]) -> tuple[Values, Values]:
+        count = len(args) - self.closed
+        if not self.closed or any(tangent is not None for tangent in tangents[:count]):
+            return self._apply(args, tangents)
+        return super().push(args, tangents)
+
+    def _apply(self, args: Values, tangents: Values) -> tuple[Any, Any]:
+        both = self.rules[0]([*args, *tangents])
+        return list(both[: len(both) // 2]), list(both[len(both) // 2 :])
+
+    def record_by_rule(self, args: Values) -> Recording:
+        followed = [k for k, x in enumerate(args) if is_inexact(dtype_of(x))]
+        flags = [k in followed for k in range(len(args))]
+        try:
+            recorder, record, (outs, out_tangents) = LinearRecorder.run(
+                lambda zeros: self._apply(args, zeros), [*map(zeros_like, args)], flags
+            )
+        except DifferentiationError as error:
+            reason = str(error).removeprefix("linear_transpose: ")
+            raise DifferentiationError(
+                f"{self.name}: reverse mode needs a rule that is linear in the tangents, but"
+                f" {reason}"
+            ) from error
+        if any(recorder.index_of(out) >= 0 for out in outs):
+            raise DifferentiationError(
+                f"{self.name}: the result that the rule returns depends on the tangents; only the"
+                " second part of the pair may."
+            )
+        indices = [recorder.index_of(tangent) for tangent in out_tangents]
+        specs = [spec_of(recorder.inner(tangent)) for tangent in out_tangents]
+
+        def pull(cts: list[Value]) -> list[Value]:
+            pulled: list[Value] = [None] * len(args)
+            try:
+                leaf_cts = record.pull(indices, fitted_present(cts, specs))
+            except EscapedTracerError as error:
+                raise EscapedTracerError(
+                    f"{self.name}: the rule uses a traced value whose transformation has ended when"
+                    " the pullback runs. Make it an argument of the function."
+                ) from error
+            for k, ct in zip(followed, leaf_cts, strict=True):
+                shape = shape_of(args[k])
+                pulled[k] = None if ct is None else broadcast(fit(ct, args[k], shape), shape)
+            return pulled
+
+        return Recording(outs, pull, lambda ts: record.push(indices, [ts[k] for k in followed]))
+
+    def record_linearly(self, recorder: Interpreter, args: Values) -> list[Value]:
+        """Record the function's own operations.
+
+        A linear function is its own derivative. The rule may call the function on the tangent, and
+        recording that call by the rule would never end.
+        """
+        return self.run(args)
+
+    def batched_rules(self, size: int, flags: Flags, around: Trace | None) -> Rules:
+        def rule(values: Values) -> list[Value]:
+            tangents = values[len(flags) :]
+            # A shared argument may have a tangent for each example, and then is repeated.
+            tangent_flags = [
+                t is not None and (flag or len(shape_of(t)) > len(shape_of(x)))
+                for x, t, flag in zip(values, tangents, flags, strict=False)
+            ]
+            return list(batched_flat(self.rules[0], size, [*flags, *tangent_flags], around)(values))
+
+        return (rule,)
+
+    def staged_rules(self, stage: Stage, args: Values, outs: Values) -> Sequence[Part]:
+        return [stage(self.rules[0], [*args, *map(zeros_like, args)], len(args))]
+
+    @classmethod
+    def opened_rules(
+        cls, signature: Any, function: Any, rules: Sequence[Any], args: int, outs: int
+    ) -> Rules:
+        def rule(values: Values) -> list[Value]:
+            half = len(values) // 2
+            primals, closed, tangents = values[:args], values[args:half], values[half:]
+            both = rules[0]([*primals, *filled(tangents[:args], primals)], closed)
+            more = push_values(partial(function, primals), closed, tangents[args:])
+            pairs = zip(both[outs:], more, strict=True)
+            return [*both[:outs], *[t if m is None else t + m for t, m in pairs]]
+
+        return (rule,)
+
+
+def filled(tangents: Values, primals: Values) -> list[Value]:
+    """Tangents with zeros in place of None."""
+    pairs = zip(tangents, primals, strict=True)
+    return [zeros_like(x) if tangent is None else tangent for tangent, x in pairs]
+
+
+class VjpCall(RuleCall):
+    """A call with a pullback; its rules are ``(forward, backward)``.
+
+    ``forward(arguments) -> (results, residuals)``, where the residuals are a tree.
+    ``backward(residuals, cotangents) -> cotangents`` of the arguments, None for a zero.
+    """
+
+    __slots__ = ()
+    has_linear_pullback = False  # a rule may clip its cotangents
+
+    def record_by_rule(self, args: Values) -> Recording:
+        forward, backward = self.rules
+        outs, residuals = forward(args)
+        specs = [spec_of(out) for out in outs]
+        sources = [spec_of(arg) for arg in args]
+
+        def pull(cts: list[Value]) -> list[Value]:
+            pairs = zip(cts, specs, strict=True)
+            # None is zero.
+            return backward(residuals, [fit_cotangent(ct, spec) for ct, spec in pairs])
+
+        def pull_some(cts: list[Value]) -> list[Value]:
+            pulled = backward(residuals, filled(cts, specs))
+            pairs = zip(pulled, sources, strict=True)
+            return [ct if is_inexact(source.dtype) else None for ct, source in pairs]
+
+        def push(tangents: list[Value]) -> list[Value]:
+            followed = [k for k, spec in enumerate(specs) if is_inexact(spec.dtype)]
+            pairs = zip(tangents, sources, strict=True)
+            seeds = [spec.dtype.type(t) if type(t) in NUMBERS else t for t, spec in pairs]
+            pushed = transpose_map(pull_some, specs, followed, seeds)
+            return fitted_present([None if t is None else plain(t) for t in pushed], specs)
+
+        return Recording(outs, pull, push)
+
+    def batched_rules(self, size: int, flags: Flags, around: Trace | None) -> Rules:
+        def forward(args: Values) -> tuple[Values, Any]:
+            def save(inputs: Values) -> tuple[list[Value], Any]:
+                outs, residuals = self.rules[0](inputs)
+                return outs, (residuals, running_traces()[0])
+
+            saving = WithAux(save)
+            return batched_flat(saving, size, flags, around)(args), saving.aux
+
+        def backward(saved: tuple[Any, Batcher], cts: Values) -> list[Value]:
+            residuals, batcher = saved
+            leaves, structure = pytrees.flatten(residuals)
+            parts = [batcher.parts(x) if type(x) is Batched else (x, False) for x in leaves]
+
+            def pull(values: Values) -> list[Value]:
+                count = len(parts)
+                return self.rules[1](pytrees.unflatten(structure, values[:count]), values[count:])
+
+            values, carried = [*[x for x, _ in parts], *cts], [flag for _, flag in parts]
+            carried += [True] * len(cts)
+            pulled, flags_out = run_batched(pull, size, values, carried, batcher)
+            return [
+                _to_shared(ct, flag_out, flag, size)
+                for ct, flag_out, flag in zip(pulled, flags_out, flags, strict=True)
+            ]
+
+        return forward, backward
+
+    def staged_rules(self, stage: Stage, args: Values, outs: Values) -> Sequence[Part]:
+        cts = [np.ones(shape_of(out), dtype_of(out))[()] for out in outs]
+
+        def forward(inputs: Values) -> tuple[list[Value], Part]:
+            """The results and those values that the pullback closes over; also the pullback."""
+            results, residuals = self.rules[0](inputs)
+            stager = running_traces()[0]
+            pull = partial(self.rules[1], residuals)
+            program, closed, _ = stage(pull, cts, len(cts), stager)
+            saved = [value for value in closed if value._trace is stager]
+            others = [value for value in closed if value._trace is not stager]
+            return [*results, *saved], Part(with_closed(program, closed, [*saved, *others]), others)
+
+        saving = WithAux(forward)
+        return [stage(saving, args), saving.aux]
+
+    @classmethod
+    def opened_rules(
+        cls, signature: Any, function: Any, rules: Sequence[Any], args: int, outs: int
+    ) -> Rules:
+        def forward(values: Values) -> tuple[list[Value], Any]:
+            primals, closed = values[:args], values[args:]
+            saved = rules[0](primals, closed)
+            return saved[:outs], (saved[outs:], primals, closed)
+
+        def backward(residuals: Sequence[Any], cts: Values) -> list[Value]:
+            saved, primals, closed = residuals
+            pulled = rules[1]([*cts, *saved], closed)
+            return [*pulled, *pull_values(partial(function, primals), closed, cts)]
+
+        return forward, backward
+
+
+class ThroughCall(VjpCall):
+    """A call with a pullback; its tangents are pushed through its function."""
+
+    __slots__ = ()
+
+    def record_by_rule(self, args: Values) -> Recording:
+        recording = super().record_by_rule(args)
+        return recording._replace(push=partial(push_values, self.run, args))
+
+    def push(self, args: Values, tangents: list[Value]) -> tuple[Values, Values]:
+        return run_pushed(self.run, args, tangents)
+
+
+def _to_shared(ct: Value, carries: bool, batched: bool, size: int) -> Value:
+    """A cotangent batched as its argument is: repeated along the batch, or summed over it."""
+    if ct is None or carries == batched:
+        return ct
+    if batched:
+        return broadcast_to(ct, shape=(size, *shape_of(ct)))
+    return reduce_sum(ct, axis=(0,), keepdims=False)
