@@ -28,10 +28,10 @@ from copy import copy
 from dataclasses import replace
 from functools import partial
 from itertools import islice
+from operator import is_
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from funcgrad._base.fast_dataclass import dataclass
-from funcgrad._core import pytrees
 from funcgrad._core.structure.structures import FOREIGN, Control
 from funcgrad._core.trace import Value, concrete
 from funcgrad._passes.dead_code import remove_dead_code
@@ -122,11 +122,9 @@ class FrozenCall(Call):
     kind : type
         The class of calls that it belongs to.
     signature : CallSignature
-    function : Program
-        From the arguments and the values that the call closes over.
-    rules : tuple of Program
-        Each takes all values that the call closes over, as its last inputs. Its ``result`` has None
-        for a cotangent that is a structural zero.
+    function : Part
+    rules : tuple of Part
+        Each takes all values that the call closes over as its last inputs.
     closed : int
         How many values the call closes over.
     known : int
@@ -140,8 +138,8 @@ class FrozenCall(Call):
 
     kind: type[RuleCall]
     signature: Any
-    function: Program
-    rules: tuple[Program, ...] = ()
+    function: Part
+    rules: tuple[Part, ...] = ()
     closed: int = 0
     known: int = 0
     users_call: RuleCall | None = None
@@ -151,7 +149,8 @@ class FrozenCall(Call):
     def is_linear(self) -> bool:
         if self.users_call is not None:
             return self.users_call.is_linear
-        return self.kind.has_linear_pullback and all(map(has_linear_rules, self.rules))
+        linear = [has_linear_rules(rule.program) for rule in self.rules]
+        return self.kind.has_linear_pullback and all(linear)
 
     @property
     def name(self) -> str:
@@ -170,8 +169,9 @@ class FrozenCall(Call):
             call.function, call.frozen = (lambda values: function(values, ())), self
             return call
         closed = sum([call.closed for call in (self, *self.around) if call])
-        args, outs = len(self.function.inputs) - self.closed, len(self.function.outputs)
+        args = len(self.function.program.inputs) - self.closed
         programs = [partial(self._run, rule, True) for rule in self.rules]
+        outs = len(self.function.present)
         rules = self.kind.opened_rules(self.signature, function, programs, args, outs)
 
         def run(values: Values) -> list[Value]:
@@ -179,7 +179,7 @@ class FrozenCall(Call):
 
         return self.kind(run, self.signature, self.origin, rules, closed + self.known, self)
 
-    def _run(self, program: Program, is_rule: bool, args: Values, closed: Values) -> list[Value]:
+    def _run(self, staged: Part, is_rule: bool, args: Values, closed: Values) -> list[Value]:
         """Run the function or a rule; ``closed`` includes values of the calls around."""
         values = iter(closed)
         mine, *others = [
@@ -187,9 +187,9 @@ class FrozenCall(Call):
             for call in (self, *self.around)
         ]
         assert mine is not None
-        fitted = within(program, [*others, mine] if is_rule else others)
-        outs = fitted.evaluate([*map(concrete, args), *mine.closed])
-        return list(pytrees.unflatten(program.result, outs))
+        program = within(staged.program, [*others, mine] if is_rule else others)
+        results = iter(program.evaluate([*map(concrete, args), *mine.closed]))
+        return [next(results) if flag else None for flag in staged.present]
 
     def within(self, frames: Frames) -> tuple[Call, tuple[Value, ...]]:
         count = len(self.around)
@@ -231,8 +231,10 @@ def within(program: Program, frames: Frames) -> Program:
     if not frames or not has_rules(program):
         return program
     changes = [_equation_within(equation, frames) for equation in program.equations]
-    if all(new is old for (new, _), old in zip(changes, program.equations, strict=True)):
-        return program
+    if not any(closed for _, closed in changes):
+        equations = tuple([fitted for fitted, _ in changes])
+        unchanged = all(map(is_, equations, program.equations))
+        return program if unchanged else replace(program, equations=equations)
     remaining = iter(changes)
 
     def step(draft: Draft, equation: Equation) -> list[int]:
@@ -320,12 +322,12 @@ def staged_part(
     Equations whose results nothing reads are left out: they need not be linear, as a rule has to.
     """
 
-    def present(inputs: Values) -> tuple[list[Value], Any]:
+    def of_present(inputs: Values) -> tuple[list[Value], tuple[bool, ...]]:
         results = run(inputs)
-        structure = pytrees.structure(tuple([None if out is None else 0 for out in results]))
-        return [out for out in results if out is not None], structure
+        present = tuple([result is not None for result in results])
+        return [result for result in results if result is not None], present
 
-    function = WithAux(present)
+    function = WithAux(of_present)
     program, closed, outs = stager.nested(function, name, values, open_calls)
     for equation in inlined(program).equations:
         if equation.operation is FOREIGN_CALL and dict(equation.params)["seen"]:
@@ -333,7 +335,7 @@ def staged_part(
                 f"{equation.name}: the function closes over a traced value and cannot be staged,"
                 " so the derivative with respect to that value is unknown. Pass it as an argument."
             )
-    return Part(replace(remove_dead_code(program), result=function.aux), closed, outs)
+    return Part(remove_dead_code(program), closed, outs, function.aux)
 
 
 def frozen_call(
@@ -361,7 +363,10 @@ def frozen_call(
     closed = tuple({id(value): value for staged in parts for value in staged.closed}.values())
     if failure is not None and closed:
         raise failure
-    function, *rules = [with_closed(staged.program, staged.closed, closed) for staged in parts]
+    function, *rules = [
+        Part(with_closed(staged.program, staged.closed, closed), present=staged.present)
+        for staged in parts
+    ]
     # A rule that uses values of tangents or cotangents in Python holds for those values only.
     users_call = call if failure is not None or (any(looks) and not closed) else None
     frozen_rules = () if users_call else tuple(rules)
@@ -434,7 +439,8 @@ def staged_call(
     frozen, body, closed = _staged_call(stager, call, values)
     if closed or any(tie < level for tie in calls.ties[before:]) or frozen.users_call is not None:
         return frozen, body, closed  # it depends on values, or on calls in whose rules it is
-    if not any(inlined(program).guards for program in (body.program, *frozen.rules)):
+    programs = [body.program, *[rule.program for rule in frozen.rules]]
+    if not any(inlined(program).guards for program in programs):
         calls.known[key] = call, frozen, body
     return frozen, body, closed
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from functools import partial
+from operator import is_
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
@@ -156,12 +157,14 @@ Rules: TypeAlias = tuple[Any, ...]
 class Part(NamedTuple):
     """A function of a call as staged: its program's last inputs are the values it closes over.
 
-    The results are those for the values that it was staged with.
+    The results are those for the values that it was staged with. Those that are not ``present`` are
+    None, which the program does not return.
     """
 
     program: Program
-    closed: Values
+    closed: Values = ()
     results: Values = ()
+    present: tuple[bool, ...] = ()
 
 
 Stage: TypeAlias = Callable[..., Part]
@@ -170,6 +173,8 @@ Stage: TypeAlias = Callable[..., Part]
 
 def with_closed(program: Program, closed: Values, order: Values) -> Program:
     """Let the last inputs of a program stand for the values in ``order``, not for ``closed``."""
+    if len(order) == len(closed) and all(map(is_, order, closed)):
+        return program
     count = len(program.inputs) - len(closed)
     places = {id(value): place for place, value in enumerate(order, count)}
     inputs = [*program.inputs[:count], *map(spec_inside, order)]
@@ -434,10 +439,11 @@ class VjpCall(RuleCall):
             results, residuals = self.rules[0](inputs)
             stager = running_traces()[0]
             pull = partial(self.rules[1], residuals)
-            program, closed, _ = stage(pull, cts, len(cts), stager)
-            saved = [value for value in closed if value._trace is stager]
-            others = [value for value in closed if value._trace is not stager]
-            return [*results, *saved], Part(with_closed(program, closed, [*saved, *others]), others)
+            pullback = stage(pull, cts, len(cts), stager)
+            saved = [value for value in pullback.closed if value._trace is stager]
+            closed = [value for value in pullback.closed if value._trace is not stager]
+            program = with_closed(pullback.program, pullback.closed, [*saved, *closed])
+            return [*results, *saved], pullback._replace(program=program, closed=closed)
 
         saving = WithAux(forward)
         return [stage(saving, args), saving.aux]

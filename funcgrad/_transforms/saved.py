@@ -15,7 +15,7 @@ from funcgrad._core.trace import Trace, Value
 from funcgrad._programs.equation import Params
 from funcgrad._programs.program import Program
 from funcgrad._transforms.call_values import CUSTOM_CALL, FrozenCall
-from funcgrad._transforms.calls import RuleCall, Rules
+from funcgrad._transforms.calls import Part, RuleCall, Rules
 from funcgrad._transforms.checkpoint import CHECKPOINT
 from funcgrad._transforms.composite import Recording
 from funcgrad._transforms.flat_functions import CallSignature
@@ -51,5 +51,6 @@ def saved_call(name: str, parts: Mapping[str, Any]) -> tuple[Primitive, Params]:
     if name == CHECKPOINT.name:
         return CHECKPOINT, (("body", program),)
     signature = CallSignature(name, pytrees.structure(()), ())
-    call = FrozenCall(_SavedCall, signature, program)
+    function = Part(program, present=(True,) * len(program.outputs))
+    call = FrozenCall(_SavedCall, signature, function)
     return CUSTOM_CALL, (("body", program), ("call", call))
