@@ -90,6 +90,7 @@ _MOVED: Final = MappingProxyType(
         "transforms.custom_call": "_transforms.calls",
         "transforms.explicit": "_transforms.call_values",
         "transforms.participation": "_transforms.active_examples",
+        "transforms.recording": "_transforms.recorded",
         "transforms.staged_calls": "_transforms.call_values",
         "transforms.whole": "_transforms.composite",
         "trees": "_core.pytrees",

@@ -5,11 +5,10 @@ program is called later, so it holds programs of such a function and its rules, 
 with it. The traced values that they close over become arguments. Eagerly, a call becomes such a
 value where it closes over values of a transformation inside of those that its arguments belong to.
 
-Why rules are staged together with the function, and not when a derivative is first asked for: then
-the traces whose values they close over may have ended, so these have to be operands by now, and
-only a rule that runs tells which (``tests/transforms/test_nested_calls.py``, the modes "grad of
-jit" and "grad of program"). Outside values that they read have to be fixed for good, also where a
-rule calls its function again, which takes a stand-in for the call in its own rules
+Rules are staged together with the function, not when a derivative is first asked for: then the
+traces whose values they close over may have ended, and only a rule that runs tells which values
+these are (``tests/transforms/test_nested_calls.py``, "grad of jit"). Outside values that rules read
+have to be fixed for good, also where a rule calls its function again, for which it has a stand-in
 (``test_a_rule_may_close_over_a_name_that_is_bound_anew`` in ``tests/programs/test_calls.py``).
 
 >>> import funcgrad as fg
@@ -388,7 +387,7 @@ def _looks(program: Program, inputs: Iterable[int]) -> bool:
     return not reached.isdisjoint(flat.index.guarded)
 
 
-class StagedCalls:
+class StagedCalls(NamedTuple):
     """The calls that were staged within one call, so that each is staged once.
 
     The function of a call and its rules may call the same other functions, and these again others.
@@ -402,11 +401,8 @@ class StagedCalls:
         The levels of the calls that were met again within their own rules.
     """
 
-    __slots__ = ("known", "ties")
-
-    def __init__(self) -> None:
-        self.known: dict[Hashable, tuple[RuleCall, FrozenCall, Part]] = {}
-        self.ties: list[int] = []
+    known: dict[Hashable, tuple[RuleCall, FrozenCall, Part]]
+    ties: list[int]
 
 
 def staged_call(
@@ -422,7 +418,7 @@ def staged_call(
         The function cannot be staged, as where it hands its arrays to another library.
     """
     if stager.calls is None:
-        stager.calls = StagedCalls()
+        stager.calls = StagedCalls({}, [])
         try:
             return _staged_call(stager, call, values)
         finally:

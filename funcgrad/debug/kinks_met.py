@@ -29,7 +29,7 @@ from funcgrad._core.users_values import operand
 from funcgrad._programs.origins import operations_line
 from funcgrad._transforms.composite import Composite
 from funcgrad._transforms.record import Recorder
-from funcgrad._transforms.recording import Record
+from funcgrad._transforms.recorded import Record
 from funcgrad.tensor.tensor import Tensor
 
 
