@@ -92,6 +92,7 @@ _MOVED: Final = MappingProxyType(
         "transforms.participation": "_transforms.active_examples",
         "transforms.recording": "_transforms.recorded",
         "transforms.staged_calls": "_transforms.call_values",
+        "transforms.tape": "_transforms.recorded",
         "transforms.whole": "_transforms.composite",
         "trees": "_core.pytrees",
         "users_values": "_core.users_values",

@@ -48,7 +48,7 @@ from funcgrad._transforms.flat_functions import (
 from funcgrad._transforms.linear import LinearRecorder
 from funcgrad._transforms.masked import broadcast, fit, fit_cotangent, fitted_present, plain
 from funcgrad._transforms.record import transpose_map
-from funcgrad._transforms.tape import reading
+from funcgrad._transforms.recorded import reading
 from funcgrad.errors import DifferentiationError, EscapedTracerError
 
 Values: TypeAlias = Sequence[Value]

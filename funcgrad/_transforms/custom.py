@@ -32,8 +32,8 @@ from funcgrad._transforms.composite import ClosureError, bind_composite
 from funcgrad._transforms.flat_functions import CallSignature, FlatFunction
 from funcgrad._transforms.forward import Dual
 from funcgrad._transforms.record import Recorder
+from funcgrad._transforms.recorded import Readable
 from funcgrad._transforms.stager import NumbersNeeded, Stager
-from funcgrad._transforms.tape import Readable
 from funcgrad._transforms.transformed import importable_name
 from funcgrad.errors import (
     ArgumentError,

@@ -34,7 +34,7 @@ from funcgrad._transforms.composite import Composite, bind_composite
 from funcgrad._transforms.factors import zeros_like
 from funcgrad._transforms.quick_entries import push_product, push_quick
 from funcgrad._transforms.record import ENTRY_CLASSES, MultiResult
-from funcgrad._transforms.tape import Readable
+from funcgrad._transforms.recorded import Readable
 from funcgrad.errors import DifferentiationError
 from funcgrad.tensor.conversion import reveal_primal
 from funcgrad.tensor.tensor import Tensor, wrap

@@ -60,8 +60,7 @@ from funcgrad._transforms.factors import fit_tangent, has_route, outlined
 from funcgrad._transforms.large_entries import LARGE, LargeEntry, residuals_of
 from funcgrad._transforms.masked import SPARING, Cotangent, fit, fitted_present
 from funcgrad._transforms.quick_entries import ProductEntry, QuickEntry
-from funcgrad._transforms.recorded import Record, Recorded
-from funcgrad._transforms.tape import Readable
+from funcgrad._transforms.recorded import Readable, Record, Recorded
 from funcgrad.errors import DifferentiationError
 from funcgrad.tensor.tensor import Tensor
 
