@@ -141,7 +141,7 @@ def collect_probes(recorder: Recorder, names: Sequence[str]) -> Iterator[ProbeSe
 class _ProbeCall(Call):
     """The identity on one value, which marks it when the call has reached the recorder.
 
-    It is no ``RuleCall``, which a stager would stage, since it changes the recorder.
+    It changes the recorder, so a stager must not stage it as it does a ``RuleCall``.
     """
 
     __slots__ = ("_name", "probes")
