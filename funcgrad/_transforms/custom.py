@@ -329,11 +329,12 @@ def bind_closure(
 
 def _may_be_read_by_rules(args: Sequence[Value]) -> bool:
     """Whether some tracers may have no raw value when a pullback runs the rule."""
-    traces = [trace for arg in args for trace in _traces(arg)]
+    running = running_traces()
+    traces = [trace for arg in args for trace in _traces(arg)] if running else []
     levels = [trace.level for trace in traces if isinstance(trace, Recorder)]
     if not levels:
         return False
-    inside = [trace for trace in running_traces() if trace.level > min(levels)]
+    inside = [trace for trace in running if trace.level > min(levels)]
     follows_all = all(trace in traces for trace in inside)
     return not follows_all and not all(isinstance(trace, Readable) for trace in inside)
 

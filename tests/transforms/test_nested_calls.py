@@ -203,6 +203,11 @@ def test_any_chain(layers: tuple[str, ...], mode: str) -> None:
     check([(name,) for name in layers], mode)
 
 
+@together("mode", ["grad of jit", "jit of grad", "vmap of grad"])
+def test_residuals_of_a_batch_meet_those_that_all_examples_share(mode: str) -> None:
+    check([("checkpoint",), ("vmap",), ("custom_vjp",)], mode)
+
+
 def test_a_call_that_was_staged_within_others_may_run_within_fewer() -> None:
     """A rule pushes through a solution, whose rule solves again by a function with a rule."""
     sine: Any = fg.custom_jvp(fnp.sin)
