@@ -14,11 +14,18 @@ from typing import Any
 
 import numpy as np
 
-from funcgrad._core.primitive import Linear, Primitive, Sample
+from funcgrad._core.primitive import Linear, OperandText, Primitive, Sample
 from funcgrad._core.specs import Shape, Spec, shape_of
 from funcgrad._core.structure.structures import LETTERS, OWNS, WRITES_INTO, Contraction
 from funcgrad._core.trace import Raw, Value, bind2
-from funcgrad._primitives.products import compute, plan_product, split_subscripts
+from funcgrad._primitives.index_keys import index_text
+from funcgrad._primitives.products import (
+    compute,
+    plan_product,
+    product_text,
+    split_subscripts,
+    transposed_text,
+)
 from funcgrad._primitives.structural import reshape, swap_last_axes, transpose
 from funcgrad.errors import ShapeError
 
@@ -55,6 +62,21 @@ def _spread(subscripts: str) -> tuple[tuple[tuple[int, ...], Any], ...] | None:
             for letters in (first, second)
         ]
     )
+
+
+def _contract_source(x: OperandText, y: OperandText, subscripts: str) -> str | None:
+    is_complex = x.spec.dtype.kind == "c" or y.spec.dtype.kind == "c"
+    product = plan_product(subscripts, x.spec.shape, y.spec.shape, is_complex)
+    if product is not None:
+        return product_text(product, str(x), str(y))
+    spread = _spread(subscripts)
+    if spread is None:
+        return f"np.einsum({subscripts!r}, {x}, {y})"
+    first, second = [
+        f"{transposed_text(operand.array, axes)}[{index_text(key)}]"
+        for operand, (axes, key) in zip((x, y), spread, strict=True)
+    ]
+    return f"np.multiply({first}, {second}, order='C')"
 
 
 def _contract_result(x: Spec, y: Spec, subscripts: str) -> Spec:
@@ -130,6 +152,7 @@ contract: Primitive = Primitive(
     Linear((_pull_first, _pull_second)),
     _contract_batch,
     _contract_samples,
+    _contract_source,
     structure=Contraction(lambda x, y, subscripts: split_subscripts(subscripts)),
     traits=OWNS,
 )

@@ -60,8 +60,7 @@ def positions(shape: Shape, indices: Sequence[Any], axis: int) -> np.ndarray[Any
     Writing through these visits the elements in order, so the last of several writes to one place
     wins; with NumPy's own index the order depends on the memory layout.
     """
-    size = int(np.prod(shape))
-    chosen: np.ndarray[Any, Any] = np.arange(size).reshape(shape)[index_key(indices, axis)]
+    chosen: np.ndarray[Any, Any] = np.arange(prod(shape)).reshape(shape)[index_key(indices, axis)]
     return chosen.reshape(-1)
 
 

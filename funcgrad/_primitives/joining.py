@@ -114,9 +114,14 @@ concatenate: Primitive = Primitive(
 )
 
 
+def _stack(*arrays: Raw, axis: int) -> Raw:
+    key = (*(slice(None),) * axis, None)  # np.stack does the same, in three times the time
+    return np.concatenate([np.asarray(array)[key] for array in arrays], axis)
+
+
 stack: Primitive = Primitive(
     "stack",
-    lambda *arrays, axis: np.stack(arrays, axis),
+    _stack,
     _stacked,
     linear_in_all(_layers),
     _batch,

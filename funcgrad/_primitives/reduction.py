@@ -171,10 +171,10 @@ _sum_text = reduce_text("add")
 # Sums and means.
 
 
-def _sum_source(x: OperandText, axis: Axes, keepdims: bool) -> str | None:
-    shape, dtype = x.spec.shape, x.spec.dtype
-    if dtype.kind in "biu" or many_rows(shape, dtype.char, axis):
-        return None
+def _sum_source(x: OperandText, axis: Axes, keepdims: bool) -> str:
+    shape = x.spec.shape
+    if many_rows(shape, x.spec.dtype.char, axis):
+        return f"{x} @ np.ones({(shape[-1], 1) if keepdims else shape[-1]}, {x.dtype})"
     return _sum_text(x, axis, keepdims)
 
 

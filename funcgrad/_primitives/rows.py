@@ -42,7 +42,7 @@ def many_rows(shape: tuple[int, ...], char: str, axis: tuple[int, ...]) -> bool:
         and axis[0] == len(shape) - 1 > 0
         and 0 < shape[-1] <= _SHORT_SUM
         and char in "fd"
-        and prod(shape[:-1]) >= _MANY_ROWS
+        and prod(shape) > _MANY_ROWS <= prod(shape[:-1])
     )
 
 

@@ -1,4 +1,7 @@
-"""Contractions are planned as one product of matrices, and give what ``einsum`` does."""
+"""Contractions are planned as one product of matrices, and give what ``einsum`` does.
+
+The text of a contraction has the bits, and the layout in memory, of the operation's own result.
+"""
 
 from typing import Any
 
@@ -7,10 +10,26 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import funcgrad as fg
+from funcgrad._backends.numpy.backend import compile_program
 from funcgrad._primitives.contraction import contract
 from funcgrad._primitives.products import compute, plan_product
+from funcgrad.tensor.tensor import apply
+from tests.together import together
 
 rng = np.random.default_rng(0)
+
+
+def assert_written(subscripts: str, x: Any, y: Any, line: str | None = None) -> None:
+    """Check that a contraction's text gives its result; and the text, if ``line`` is given."""
+    program = fg.program(lambda x, y: apply(contract, x, y, subscripts=subscripts))(x, y)
+    (found,), (expected,) = compile_program(program)(x, y), program.evaluate([x, y])
+    assert type(found) is type(expected)
+    assert found.dtype == expected.dtype
+    assert found.strides == expected.strides
+    assert found.tobytes() == expected.tobytes()
+    if line is not None:
+        assert f"    a = {line}\n" in program.to_numpy_source()
 
 
 @pytest.mark.parametrize(
@@ -36,6 +55,41 @@ def test_a_contraction_is_one_product(
     x, y = rng.standard_normal(first), rng.standard_normal(second)
     found = compute(product, x, y)
     np.testing.assert_allclose(found, np.einsum(subscripts, x, y), atol=1e-12)
+
+
+@together(
+    ("subscripts", "first", "second", "line"),
+    [
+        ("ij,jk->ik", (3, 4), (4, 5), "x @ y"),
+        ("ij,jk->ki", (3, 4), (4, 5), "y.T @ x.T"),
+        ("ij,j->i", (1000, 50), (50,), "x @ y"),
+        ("ij,ij->", (100, 100), (100, 100), "x.reshape(10000,) @ y.reshape(10000,)"),
+        ("bij,bkj->bik", (5, 30, 20), (5, 40, 20), "x @ y.transpose(0, 2, 1)"),
+        ("nhc,cd->nhd", (4, 50, 8), (8, 9), "(x.reshape(200, 8) @ y).reshape(4, 50, 9)"),
+        ("nk,nk->n", (300, 40), (300, 40), "vecdot(x, y)"),
+        (
+            "kij,nkj->nki",
+            (5, 6, 7),
+            (40, 5, 7),
+            "contract.evaluate(x, y, subscripts='kij,nkj->nki')",
+        ),
+        ("ij,ijk->ik", (4, 5), (4, 5, 6), "einsum('ij,ijk->ik', x, y)"),
+        ("i,j->ji", (200,), (100,), "multiply(x[None, :], y[:, None], order='C')"),
+        ("i,->i", (3,), (), "multiply(x[:], asarray(y)[None], order='C')"),
+    ],
+)
+def test_a_contraction_is_written_as_what_computes_it(
+    subscripts: str, first: tuple[int, ...], second: tuple[int, ...], line: str
+) -> None:
+    x, y = np.asarray(rng.standard_normal(first)), np.asarray(rng.standard_normal(second))
+    assert_written(subscripts, x, y, line)
+
+
+@pytest.mark.parametrize(("first", "second"), [("f", "d"), ("i", "d"), ("i", "i"), ("f", "D")])
+def test_dtypes_are_promoted(first: str, second: str) -> None:
+    x, y = np.arange(200).reshape(10, 20), np.arange(600).reshape(20, 30)
+    for subscripts in ("ij,jk->ki", "ij,jk->ik"):
+        assert_written(subscripts, x.astype(first), y.astype(second))
 
 
 @pytest.mark.parametrize("out", ["nki", "nik", "kni", "kin", "ink", "ikn"])
@@ -75,6 +129,7 @@ def contractions(draw: st.DrawFn) -> tuple[str, Any, Any]:
 @settings(max_examples=150, deadline=None)
 def test_every_contraction_is_that_of_einsum(case: tuple[str, Any, Any]) -> None:
     subscripts, x, y = case
+    assert_written(subscripts, x, y)
     tolerance = 1e-3 if x.dtype.char == "f" else 1e-9
     np.testing.assert_allclose(
         contract.evaluate(x, y, subscripts=subscripts),

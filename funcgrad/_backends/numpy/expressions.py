@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from math import prod
@@ -32,6 +33,8 @@ _ALIKE: Final = frozenset(
     " equal not_equal where".split()
 )
 """Functions that convert operands to one dtype, so a number may be converted in advance."""
+
+_ONES: Final = re.compile(r"np\.ones\((\d+|\(\d+, 1\)), [\w.]+\)")
 
 _LARGE: Final = 4096
 """The size of results from which a function around one of NumPy's may be faster than that."""
@@ -90,6 +93,7 @@ class Expressions:
         if primitive.source is not None:
             text = primitive.source(*operands, **params)
             if text is not None:
+                text = _ONES.sub(lambda ones: self.scope.once(ones[0], "ones"), text)
                 return self.scope.named(text)
         if name:
             text = None if params else _operator(name, operands)
