@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from dataclasses import field
 from typing import Any, Final, Protocol
 
-from funcgrad._backends.numpy.plan import Plan
+from funcgrad._backends.numpy.plan import Plan, plan_of_steps
 from funcgrad._backends.numpy.scalars import Scalars, boxed, is_number
 from funcgrad._backends.numpy.scope import Scope
 from funcgrad._base.fast_dataclass import dataclass
@@ -110,11 +110,12 @@ class _LoopLines:
         self.loop = loop
         self.inner = block.inside(loop.body)
         self.body = self.inner.program
+        self.inner.plan = plan_of_steps(self.body, loop.shared, loop.carried)
         self.condition = None if loop.condition is None else block.inside(loop.condition)
         self.names = [self.scope.letter() for _ in self.body.inputs]
         self.number = ""  # the name of the number of a step, where something is stacked
         self.buffers: dict[int, str] = {}  # of stacks, what takes Python's numbers
-        self.views: list[str] = []  # names of parts of large arrays, which would keep these
+        self.views: list[str] = []  # names of arrays to delete after the loop
         self.boxes: dict[int, str] = {}  # of shared Python numbers what NumPy has
         self.python = self._python()
 
@@ -146,11 +147,14 @@ class _LoopLines:
             self._nothing()
             return
         self._before()
+        reused = [self.inner.text(variable) for variable in self.inner.plan.reused]
         stacks = [self._stack(k) for k in range(loop.carried, len(body.outputs))]
         self._give(self.inner)
         rows = self._rows(stacks)
-        if self.views and loop.length is None:  # then there may be no step, which names them
-            self.block.line(f"{' = '.join(self.views)} = None")
+        unnamed = reused if loop.length is not None else [*reused, *self.views]
+        if unnamed:  # there may be no step, which names the views
+            self.block.line(f"{' = '.join(unnamed)} = None")
+        self.views += reused
         self.block.line(self._head(rows), self.equation.source)
         with self.block.indented():
             if self.condition is not None:
@@ -196,7 +200,7 @@ class _LoopLines:
 
     def _before(self) -> None:
         """Write the lines before the loop, which prepare the shared operands and the carry."""
-        block, shared = self.block, self.loop.shared
+        block, shared, plan = self.block, self.loop.shared, self.inner.plan
         for v, operand in enumerate(self.equation.operands[: shared + self.loop.carried]):
             is_shared, text = v < shared, block.output(operand)
             if v in self.python:
@@ -209,6 +213,8 @@ class _LoopLines:
             elif is_shared and operand not in block.made:
                 self.names[v] = text
                 continue
+            elif v in plan.takes.values() or v in plan.turns:
+                text = f"{text}.copy('K')"
             block.line(f"{self.names[v]} = {text}")
 
     def _stack(self, k: int) -> str:
@@ -320,6 +326,9 @@ class _LoopLines:
             is_python = v in self.python
             targets.append(self.names[v])
             sources.append(python_number(inner, variable) if is_python else inner.output(variable))
+        for v, variable in inner.plan.turns.items():
+            targets.append(inner.text(variable))
+            sources.append(self.names[v])
         pairs = [pair for pair in zip(targets, sources, strict=True) if pair[0] != pair[1]]
         if pairs:
             self.block.line(

@@ -181,14 +181,18 @@ class _Writer:
     def steps(self) -> None:
         """Write the lines of all equations, with a ``del`` for arrays after their last use."""
         dropped, guards = self.dropped(), self.program.index.guards
+        plan = self.plan
+        kept = [self.text(v) for v in (*plan.reused, *plan.turns)]  # for the next step
         for position, defined in enumerate(self.program.index.results):
             self.equation(position)
             self.enter(defined)
             for variable in defined:
                 for guard in guards.get(variable, ()):
                     self.guard(guard)
-            if position in dropped:
-                self.line(f"del {', '.join(map(self.text, dropped[position]))}")
+            names = [self.text(variable) for variable in dropped.get(position, ())]
+            names = [name for name in names if name not in kept]
+            if names:
+                self.line(f"del {', '.join(names)}")
 
     def begin(self) -> None:
         """Write the lines before the first equation."""
@@ -232,6 +236,11 @@ class _Writer:
             place = self.text(self.plan.takes[position])
             self.texts[first] = place
             self.line(self.expressions.into(equation, operands, place), equation.source)
+        elif first in self.plan.reused:
+            name = self.text(first)
+            self.line(
+                f"{name} = {self.expressions.into(equation, operands, name)}", equation.source
+            )
         else:
             is_number = self.plan.specs[first].weak and bool(equation.operation.operator)
             if is_number:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from random import Random
@@ -14,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import extend
+from funcgrad._backends.numpy import plan
 from funcgrad._backends.numpy.backend import compile_program
 from funcgrad._backends.numpy.loops import DEEPEST
 from funcgrad._backends.numpy.prepare import prepared
@@ -145,6 +147,72 @@ def lines_of(text: str) -> list[str]:
     return inside
 
 
+def test_a_step_takes_no_memory() -> None:
+    def f(c: Any, xs: Any) -> Any:
+        def step(c: Any, x: Any) -> Any:
+            y = fnp.tanh(0.9 * c[::-1] + x)
+            return y * c, c * x
+
+        return fg.scan(step, c, xs)
+
+    text = staged(f, V, XS)
+    for line in lines_of(text):
+        into_place = r"(\w+) = \w+\(.*, \1\)|\w+\(.*, \w+\)|\w+ [*+]= \w+|\w+\[step\] = \w+"
+        assert re.fullmatch(rf"{into_place}|.*\[::-1\]|(\w+), (\w+) = \3, \2|del \w+", line), line
+
+
+def test_products_of_a_loop_are_written_into_one_array() -> None:
+    def f(c: Any, w: Any, xs: Any) -> Any:
+        return fg.scan(lambda c, x: (fnp.tanh(c @ w) + x, None), c, xs)[0]
+
+    rng = np.random.default_rng(0)
+    c, w, xs = (rng.standard_normal(shape) for shape in ((4, 3), (3, 3), (5, 4, 3)))
+    assert re.search(r"(\w+) = matmul\(\w+, w, \1\)", staged(f, c, w, xs))
+
+
+def test_functions_of_users_may_keep_what_they_get() -> None:
+    kept: list[Any] = []
+
+    def keep(x: Any) -> Any:
+        kept.append(x)
+        return np.sum(x)
+
+    total = extend.foreign(keep, extend.Spec((), np.dtype(np.float64)))
+
+    def inner(c: Any, _: Any) -> Any:
+        doubled = c * 2.0
+        repeated = fg.fori_loop(0, 2, lambda _, s: s + total(doubled + s), 0.0)
+        return doubled * 0.5 + 1.0, total(doubled) + repeated
+
+    def f(v: Any) -> Any:
+        return fg.scan(inner, v, None, length=3)
+
+    f(V)
+    expected = [x.copy() for x in kept]
+    kept.clear()
+    fg.jit(f, backend="numpy")(V)
+    for x in expected:
+        assert any(np.array_equal(x, other) for other in kept)
+
+
+def test_planted_mistakes_of_memory_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    def seen() -> bool:
+        for f in map(random_loop, range(40)):
+            try:
+                staged(f, V, U, S, XS)
+                staged(lambda v, s, xs, f=f: f(v, v, s, xs), V, S, XS)
+            except AssertionError:
+                return True
+        return False
+
+    def without_aliases(program: Any) -> Any:
+        return [(variable,) for variable in range(len(program.specs()))]
+
+    assert not seen()
+    monkeypatch.setattr(plan, "aliases", without_aliases)
+    assert seen()
+
+
 def test_two_arrays_that_change_places_are_never_copied() -> None:
     text = staged(
         lambda v, u: fg.scan(lambda c, _: ((c[1], c[0]), None), (v, u), None, length=3)[0], V, U
@@ -158,7 +226,7 @@ def test_what_is_carried_for_nobody_goes() -> None:
     def f(v: Any) -> Any:
         return fg.fori_loop(0, 3, lambda i, c: c * 2.0, v)
 
-    assert len(lines_of(staged(f, V))) == 2  # the product, and the next carry
+    assert len(lines_of(staged(f, V))) == 1
 
     def g(v: Any, xs: Any) -> Any:
         (v, _), _ = fg.scan(lambda c, x: ((c[0] * 2.0, c[1] + fnp.sin(x)), c[1]), (v, v), xs)
