@@ -1,7 +1,7 @@
-"""Find the backend that a user asks for, by its name or as a value; or the usual one.
+"""Find the backend that a user asks for, by its name or as an object; or the default one.
 
-Functions that name no backend have the native one where llvmlite is installed, and else NumPy's.
-Nothing of the native backend is loaded before the first of them is called.
+A function that names no backend runs on the native backend if llvmlite is installed, and else on
+NumPy's. The native backend is imported when the first such function is called.
 
 >>> chosen_backend("numpy", "jit").name
 'numpy'
@@ -28,7 +28,7 @@ _MEMBERS: Final = ("name", "supports", "prepare", "compile", "inspect")
 
 
 def chosen_backend(backend: Any, operation: str, exact: bool = False, threads: int = 1) -> Backend:
-    """Find the backend of a name; None means the default, and a backend is returned unchanged.
+    """Find a backend by its name. None means the default; a backend is returned unchanged.
 
     Parameters
     ----------
@@ -36,14 +36,14 @@ def chosen_backend(backend: Any, operation: str, exact: bool = False, threads: i
     operation : str
         The function that received the option, for error messages.
     exact : bool
-        Whether elementwise operations are to have NumPy's bits.
+        Whether elementwise operations must give NumPy's bits.
     threads : int
-        How many threads share large pieces of work, with a backend that can have them.
+        How many threads share large pieces of work, if the backend can use threads.
 
     Raises
     ------
     ArgumentError
-        There is no backend of that name, the object is no backend, or it is not exact.
+        No backend has that name, the object is not a backend, or it is not exact.
     """
     if backend is None:
         backend = DEFAULT if _NATIVE_CHANCES.has_compiler else NUMPY.name
@@ -55,20 +55,20 @@ def chosen_backend(backend: Any, operation: str, exact: bool = False, threads: i
     names = ", ".join(map(repr, _NAMES))
     if isinstance(backend, str):
         raise ArgumentError(
-            f"{operation}: there is no backend called {backend!r}. There are {names}. One of"
-            " your own is passed as a value."
+            f"{operation}: there is no backend called {backend!r}. There are {names}. Pass a"
+            " backend of your own as an object."
         )
     missing = [member for member in _MEMBERS if not hasattr(backend, member)]
     if missing or isinstance(backend, type):
         lack = f"has no {', '.join(missing)}" if missing else "is a class: pass an instance of it"
         raise ArgumentError(
-            f"{operation}: backend={backend!r} is no backend: it {lack}. Pass one of the names"
+            f"{operation}: backend={backend!r} is not a backend: it {lack}. Pass one of the names"
             f" {names}, or an object with the members {', '.join(_MEMBERS)}."
         )
     if exact and backend is not NUMPY and not getattr(backend, "exact", False):
         raise ArgumentError(
-            f"{operation}: exact=True cannot make the backend {backend.name!r} exact. A backend"
-            " that is passed as a value has the attribute `exact`; or pass the name of one."
+            f"{operation}: exact=True cannot make the backend {backend.name!r} exact. Pass a"
+            " backend whose attribute `exact` is true, or the name of a backend."
         )
     users_backend: Backend = backend
     with_threads = getattr(users_backend, "with_threads", None)
@@ -81,7 +81,7 @@ def thread_count(threads: SupportsIndex, operation: str) -> int:
     Raises
     ------
     ArgumentError
-        It is no positive integer.
+        It is not a positive integer.
     """
     try:
         count = 0 if isinstance(threads, (bool, np.bool_)) else index(threads)
@@ -89,7 +89,7 @@ def thread_count(threads: SupportsIndex, operation: str) -> int:
         count = 0
     if count < 1:
         raise ArgumentError(
-            f"{operation}: threads={threads!r} is no number of threads. Pass an integer from 1 on,"
+            f"{operation}: threads={threads!r} is not a number of threads. Pass a positive integer,"
             " such as threads=2."
         )
     return count
@@ -97,12 +97,12 @@ def thread_count(threads: SupportsIndex, operation: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class LateChoice:
-    """The backend of a function that names none, which is chosen when the function is called.
+    """The backend of a function that names none. It is chosen when the function is called.
 
     Attributes
     ----------
     exact : bool
-        Whether elementwise operations are to have NumPy's bits.
+        Whether elementwise operations must give NumPy's bits.
     threads : int
         How many threads share large pieces of work.
     """
@@ -111,12 +111,12 @@ class LateChoice:
     threads: int = 1
 
     def backend(self) -> Backend:
-        """Choose it; where llvmlite is installed and cannot be used, one warning says why."""
+        """Choose it. If llvmlite is installed but cannot be used, one warning says why."""
         return chosen_backend(None, "jit", self.exact, self.threads)
 
 
 def _native(operation: str, exact: bool, threads: int) -> Backend:
-    """The native backend; NumPy's, with a warning, where this machine cannot have it."""
+    """The native backend; where it cannot run, NumPy's backend, with a warning."""
     if _NATIVE_CHANCES.obstacle is not None:
         _NATIVE_CHANCES.warn(operation)
         return NUMPY
@@ -126,7 +126,7 @@ def _native(operation: str, exact: bool, threads: int) -> Backend:
 
 
 class _NativeChances:
-    """Whether there can be a native backend here, found out once."""
+    """Whether the native backend can run on this machine, found out once."""
 
     def __init__(self) -> None:
         self._has_warned = False
@@ -138,27 +138,27 @@ class _NativeChances:
 
     @cached_property
     def obstacle(self) -> str | None:
-        """Why there is no native backend here; None if there is one."""
+        """Why the native backend cannot run here; None if it can."""
         if not self.has_compiler:
             return 'llvmlite is not installed: python -m pip install "llvmlite>=0.45,<0.51"'
         try:
             from funcgrad._backends.native.native_backend import NATIVE
 
             NATIVE.check_machine()
-        except Exception as error:  # whatever is wrong here, NumPy's backend runs
+        except Exception as error:  # whatever is wrong with it, NumPy's backend runs
             return str(error) or repr(error)
         return None
 
     def warn(self, operation: str) -> None:
         """Warn of the obstacle."""
         warn_user(
-            f"{operation}: there is no native backend here, and the NumPy backend runs:"
+            f"{operation}: the native backend cannot run here, so the NumPy backend does:"
             f" {self.obstacle}.",
             RuntimeWarning,
         )
 
     def warn_once(self, operation: str) -> None:
-        """Warn of the obstacle, unless that was done before."""
+        """Warn of the obstacle the first time; later calls do nothing."""
         if not self._has_warned:
             self._has_warned = True
             self.warn(operation)

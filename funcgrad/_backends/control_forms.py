@@ -1,6 +1,7 @@
-"""Loops and choices, as operations declare them to be: ``Control.form``.
+"""Read operations as loops and choices: the form that they declare, ``Control.form``.
 
-The way back through a loop is a program of loops, which takes its place.
+The gradient of a loop is an operation whose form is a program of loops. ``written_out`` replaces
+the operation by this program.
 
 >>> import funcgrad as fg
 >>> tripled = fg.grad(lambda x: fg.while_loop(lambda c: c < 9.0, lambda c: c * 3.0, x))
@@ -25,18 +26,18 @@ from funcgrad._programs.program import Program
 
 
 def written_out(program: Program, python_slices: bool = False) -> Program:
-    """Replace operations whose form is a program by its equations.
+    """Replace operations whose form is a program by the equations of that program.
 
-    Such an operation may repeat an earlier operation's work first (``Control.begins``), as the way
-    back through a loop repeats that loop. The earlier one is then replaced by the same equations,
-    and the passes leave one of two loops that are equal.
+    Such an operation may first repeat the work of an earlier one (``Control.begins``): the gradient
+    of a loop repeats the loop. The earlier operation is then replaced by the same equations, and
+    the passes remove one of the two equal loops.
 
     Parameters
     ----------
     program : Program
     python_slices : bool
-        Whether the compiler makes numbers in an array Python numbers, where the body of a loop
-        takes such slices; else operations that need this stay.
+        Whether the compiler converts elements of an array to Python numbers, which some bodies of
+        loops take as slices. If not, operations with such loops stay.
     """
     loops: dict[int, Program] = {}
     begun: dict[Hashable, Program] = {}
@@ -68,7 +69,7 @@ def written_out(program: Program, python_slices: bool = False) -> Program:
 
 
 def _has_python_slices(program: Program) -> bool:
-    """Whether a loop in a program takes numbers from arrays as Python numbers."""
+    """Whether a loop in a program takes elements of arrays as Python numbers."""
     for equation in program.equations:
         structure = equation.operation.structure
         if isinstance(structure, Control) and structure.form is not None:
@@ -83,12 +84,12 @@ def _has_python_slices(program: Program) -> bool:
 def _beginning(
     equation: Equation, operation: Primitive, params: Mapping[str, Any], count: int
 ) -> Hashable:
-    """A key of the operation whose work an equation repeats: operation, parameters, operands."""
+    """Identify the work that an equation repeats: operation, parameters and operands."""
     return operation, exact_key(tuple(sorted(params.items()))), equation.operands[:count]
 
 
 def programs_inside(equation: Equation) -> tuple[Program, ...]:
-    """The programs of a loop, its body and condition, or of a choice, its branches."""
+    """The programs of an equation: a loop's body and condition, or a choice's branches."""
     structure = equation.operation.structure
     assert isinstance(structure, Control)
     assert structure.form is not None
@@ -132,9 +133,10 @@ def form_of(equation: Equation, specs: Sequence[Spec] | Mapping[int, Spec]) -> L
 
 
 def _tells_steps(form: Loop, results: int) -> bool:
-    """Whether a loop prints: it says the number of the step, which a loop that is called has.
+    """Whether a loop prints the number of its step, which only a loop that is called knows.
 
-    One whose stacks have as many rows as there were steps is compiled with what reads them.
+    A loop whose stacks have as many rows as it ran steps is compiled together with its readers, so
+    it is written out all the same.
     """
     if form.condition is not None and results > form.carried:
         return False

@@ -1,4 +1,4 @@
-"""Replace operations that a compiler lacks by their bodies, written in other operations.
+"""Replace operations that a compiler lacks by their bodies, which consist of other operations.
 
 >>> import funcgrad as fg
 >>> staged = fg.program(fg.nn.softplus)(fg.tensor([1.0, 2.0]))
@@ -32,7 +32,7 @@ from funcgrad._programs.program import Program
 from funcgrad.tensor.tensor import Tensor
 
 _DEEPEST: Final = 20
-"""So many bodies within bodies are written; of more, one has an operation that it stands for."""
+"""The deepest nesting of bodies. A deeper one means that a body contains its own operation."""
 
 
 def decomposed(program: Program, lacks: Callable[[Primitive], bool]) -> Program:
@@ -47,10 +47,10 @@ def decomposed(program: Program, lacks: Callable[[Primitive], bool]) -> Program:
     Returns
     -------
     Program
-        The same object if nothing has changed. A body is not used where it branches on numbers or
-        returns ``NotImplemented``, or where its result has another dtype for these operands.
+        The same object if nothing has changed. An operation stays if its body branches on values,
+        returns ``NotImplemented``, or gives another dtype for these operands.
     """
-    tried: set[Primitive] = set()  # and still there: a body cannot be written for some operands
+    tried: set[Primitive] = set()  # some stay: their bodies cannot be written for some operands
     for _ in range(_DEEPEST):
         bodies = bodies_for(program, lacks)
         rules = {operation: bodies[operation] for operation in bodies if operation not in tried}
@@ -90,7 +90,7 @@ class _NoEquation(BaseException):
 
 
 class _InBody(Tensor):
-    """The tracer of a variable; its value is a stand-in of the variable's shape and dtype."""
+    """The tracer of a variable. Its value is a stand-in with the variable's shape and dtype."""
 
     __slots__ = ("_trace", "_variable")
     _variable: int
@@ -103,7 +103,7 @@ _new: Final[Any] = object.__new__
 
 
 class _BodyWriter(Trace):
-    """The trace that adds a body's operations to a workbench, in the place of an equation."""
+    """The trace that adds a body's operations to a workbench, instead of an equation."""
 
     __slots__ = ("_bench", "_equation")
 

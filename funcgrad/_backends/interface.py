@@ -1,7 +1,7 @@
-"""The interface of backends: values that compile programs.
+"""The interface of backends: objects that compile programs.
 
-Nothing else in funcgrad depends on the backend, so a backend of your own needs only these five
-members. A backend that compiles nothing can use ``evaluated``:
+The rest of funcgrad uses only these five members of a backend, so a backend of your own needs no
+more. A backend that compiles nothing can use ``evaluated``:
 
 >>> import funcgrad as fg
 >>> from dataclasses import dataclass
@@ -39,31 +39,30 @@ from funcgrad._programs.program import Program
 from funcgrad.errors import GuardError
 
 MISS: Final[Any] = object()
-"""Returned by fast code for a call that it was not written for."""
+"""Returned by specialized code for a call that it does not handle."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """A program that runs.
+    """A compiled program.
 
     Attributes
     ----------
     run : callable
         ``(*raw inputs) -> raw outputs``, or None if a guard of the program fails. The inputs have
-        the shapes, dtypes and weakness of ``program.inputs``; ``run`` need not check. Each output
-        is a Python number where the program says that it is weak, else an array or a NumPy scalar.
-        Inputs are not written to, and not kept after the call, though outputs may be views of
-        them. Errors of operations are raised unchanged. ``run`` keeps no state between calls, and
-        may be called from many threads at once.
+        the shapes, dtypes and weakness of ``program.inputs``; ``run`` need not check. An output
+        is a Python number if the program marks it as weak, else an array or a NumPy scalar.
+        ``run`` neither writes to its inputs nor keeps them, but outputs may be views of inputs. It
+        raises errors of operations unchanged. It keeps no state between calls, and many threads
+        may call it at once.
 
         A guard is checked as soon as its variable is known, before anything that might fail if
-        the guard does: ``program.index.guards`` lists guards by variable, and under -1 those of
-        inputs and constants, which are checked before the first equation.
+        the guard does. ``program.index.guards`` lists guards by variable. Guards of inputs and
+        constants are listed under -1, and are checked before the first equation.
     warns : bool
-        Whether NumPy may warn of overflow and the like in ``run``, so that its caller has to
-        silence NumPy.
+        Whether NumPy may warn of overflow and the like in ``run``. The caller silences NumPy then.
     is_fresh : bool
-        Whether all results of ``run`` are new arrays, and no views of its inputs.
+        Whether all results of ``run`` are new arrays, never views of its inputs.
     """
 
     run: Callable[..., tuple[Any, ...] | None]
@@ -72,7 +71,7 @@ class Compiled:
 
 
 def evaluated(program: Program) -> Compiled:
-    """Return a "compiled" program that evaluates the program operation by operation."""
+    """Return a "compiled" program that evaluates the program, one operation after another."""
 
     def run(*values: Raw) -> tuple[Any, ...] | None:
         try:
@@ -84,7 +83,7 @@ def evaluated(program: Program) -> Compiled:
 
 
 class Backend(Protocol):
-    """A compiler of programs, as a value that can be shared."""
+    """A compiler of programs. It has no state, so one object can be shared."""
 
     @property
     def name(self) -> str:
@@ -98,15 +97,15 @@ class Backend(Protocol):
     def prepare(self, program: Program, relaxed: bool) -> Program:
         """Rewrite an optimized program to the form that this backend runs best.
 
-        Inputs and outputs stay the same. The rules of calls may be dropped, since the result is
-        not differentiated. If ``relaxed``, results may differ in their last digits.
+        Inputs and outputs stay the same. Derivative rules of calls may be dropped, since the result
+        is not differentiated. If ``relaxed``, results may differ in their last digits.
 
-        A backend may return the program unchanged. One that generates code for operations does
-        three things: it replaces calls by their equations (``programs.inline.inlined``), replaces
-        operations that it lacks by their bodies (``backends.decompose.decomposed``), and does the
-        same in the programs of loops and branches, which are not optimized yet
-        (``programs.inline.with_programs_inside``). An operation that it still cannot translate is
-        evaluated, by ``trace.bind``, on raw values.
+        A backend may return the program unchanged. A backend that generates code for operations
+        replaces calls by their equations (``_programs.inline.inlined``) and operations that it
+        lacks by their bodies (``_backends.decompose.decomposed``). It does the same in the programs
+        of loops and branches, which are not optimized yet
+        (``_programs.inline.with_programs_inside``). If it still cannot translate an operation, the
+        compiled program evaluates it on raw values, by ``trace.bind``.
         """
         ...
 

@@ -1,8 +1,8 @@
-"""The NumPy backend: a program becomes straight-line Python over NumPy.
+"""The NumPy backend: a program becomes a Python function that calls NumPy.
 
-The source is the one that ``Program.to_numpy_source`` shows. It may compute with Python's floats,
-which ignore ``np.errstate``. If the user asks to be told of overflow and the like, the same program
-runs on NumPy's scalars instead.
+``Program.to_numpy_source`` shows the function. It may compute with Python's floats, which ignore
+``np.errstate``. If the user asks NumPy to report overflow and the like, the same program runs on
+NumPy's scalars instead.
 
 >>> import numpy as np
 >>> import funcgrad as fg
@@ -47,7 +47,7 @@ Run: TypeAlias = Callable[..., Any]
 
 @dataclass(frozen=True, slots=True)
 class _Listing:
-    """Provides tracebacks with the lines of generated source, which is in no file."""
+    """Shows tracebacks the lines of generated source, which is not in a file."""
 
     text: str
 
@@ -63,24 +63,24 @@ def compile_program(program: Program, raises: bool = True) -> Run:
     ----------
     program : Program
     raises : bool
-        Whether the function raises if a guard fails; else it returns None.
+        Whether the function raises if a guard fails; if not, it returns None.
 
     Returns
     -------
     callable
-        ``(*raw inputs) -> raw outputs``, equal to those of ``Program.evaluate`` to the last bit.
-        The inputs must have the shapes, dtypes and weakness of ``program.inputs``; they are not
-        checked. Overflow and the like are treated as ``np.errstate`` says.
+        ``(*raw inputs) -> raw outputs``. The outputs equal the results of ``Program.evaluate`` to
+        the last bit. The inputs must have the shapes, dtypes and weakness of ``program.inputs``;
+        the function does not check them. It reports overflow and the like as ``np.errstate`` says.
 
     Raises
     ------
     ProgramError
-        A tracer of an enclosing transformation is among the program's constants.
+        One of the program's constants is a tracer of an enclosing transformation.
     """
     if not program.is_raw:
         raise ProgramError(
-            f"program {program.name}: a value of a transformation that runs around it is among its"
-            " constants, so NumPy alone cannot run it. Call the program itself."
+            f"program {program.name}: a constant belongs to a transformation that runs around it, so"
+            " NumPy cannot run it. Call the program itself."
         )
     program = with_compiled_bodies(program, partial(compile_program, raises=False))
     source = numpy_source(program, lines=True, raises=raises)
@@ -91,12 +91,12 @@ def compile_program(program: Program, raises: bool = True) -> Run:
 def _function(source: Source) -> Run:
     """Compile a source and return the program's function."""
     text = source.text
-    # Not in angle brackets: tracebacks ask the loader only for names that could be a file's.
+    # Without angle brackets: tracebacks ask the loader only for names that a file could have.
     filename = f"funcgrad program {source.name} {crc32(text.encode()):08x}"
     listing: Any = _Listing(text)
     module: dict[str, Any] = {"__name__": filename, "__spec__": ModuleSpec(filename, listing)}
     exec(compile(text, filename, "exec"), module)
-    # Popped: a function that its own globals hold would be freed by the collector only.
+    # Popped: a function among its own globals would be freed only by the garbage collector.
     constants = source.constants
     return module.pop(MAKER)(constants) if constants else module.pop(source.name)
 
@@ -122,7 +122,7 @@ def write_module(
 def _heeding(program: Program, run: Run, raises: bool) -> Run:
     """Run a program on Python's floats, or on NumPy's if ``np.errstate`` asks to report errors.
 
-    The check takes 60 ns; inside of transformations, which silence NumPy, its first half suffices.
+    The check takes 60 ns. Transformations silence NumPy, so its first half suffices inside them.
     """
 
     @cache
@@ -177,15 +177,15 @@ class CompiledBody(Program):
 def with_compiled_bodies(
     program: Program, compile: Callable[[Program], Any], depth: int = 1
 ) -> Program:
-    """Compile the programs inside a program, except loops and choices that are written out.
+    """Compile the programs inside a program, except if loops or choices write them as text.
 
     Parameters
     ----------
     program : Program
     compile : callable
-        From a program to ``(*raw inputs) -> raw outputs``, which returns None if a guard fails.
+        Compiles a program to ``(*raw inputs) -> raw outputs``, which returns None if a guard fails.
     depth : int
-        One more than the number of written-out programs around this one.
+        How deep the program is nested in loops and choices written as text, counted from 1.
     """
 
     def compiled(body: Program) -> Program:
@@ -213,7 +213,7 @@ def with_compiled_bodies(
 
 
 def _may_warn(program: Program) -> bool:
-    """Whether any operation computes; operations that only move numbers never warn."""
+    """Whether any operation computes; operations that only move elements never warn."""
     return not all(
         getattr(equation.operation.differential, "structural", False)
         for equation in program.equations
@@ -227,7 +227,7 @@ class NumpyBackend:
     name: str = "numpy"
 
     def supports(self, program: Program) -> bool:
-        """Whether it can compile a program: true unless the program closes over a tracer."""
+        """Whether the program can be compiled: always, unless one of its constants is a tracer."""
         return program.is_raw
 
     def prepare(self, program: Program, relaxed: bool) -> Program:
@@ -239,7 +239,7 @@ class NumpyBackend:
         return Compiled(compile_program(program, raises=False), _may_warn(program))
 
     def inspect(self, program: Program) -> str:
-        """The source that runs."""
+        """Return the source that runs."""
         return numpy_source(program, lines=True, raises=False).text
 
 

@@ -19,7 +19,7 @@ from funcgrad._forms.source_text import dtype_text
 from funcgrad._programs.equation import Equation
 
 Text: TypeAlias = Callable[[], str]
-"""A function that returns an operand's text; a call may define a name in the module."""
+"""A function that returns an operand's text. Calling it may define a name in the module."""
 
 _BINARY: Final = (
     "add + subtract - multiply * divide / matmul @ less < less_equal <= greater > greater_equal >="
@@ -32,12 +32,12 @@ _ALIKE: Final = frozenset(
     "add subtract multiply divide maximum minimum fmax fmin less less_equal greater greater_equal"
     " equal not_equal where".split()
 )
-"""Functions that convert operands to one dtype, so a number may be converted in advance."""
+"""Functions that convert their operands to one dtype. A number may be converted in advance."""
 
 _ONES: Final = re.compile(r"np\.ones\((\d+|\(\d+, 1\)), [\w.]+\)")
 
 _LARGE: Final = 4096
-"""The size of results from which a function around one of NumPy's may be faster than that."""
+"""The size of results from which a wrapper of a NumPy function may be faster than the function."""
 
 
 class Operand(NamedTuple):
@@ -62,7 +62,7 @@ class Operand(NamedTuple):
 
     @property
     def array(self) -> str:
-        """The operand's text as an array: numbers are wrapped in ``np.asarray``."""
+        """The operand's text as an array; a number is wrapped in ``np.asarray``."""
         return self.text if self.spec.shape else f"np.asarray({self.text})"
 
 
@@ -85,7 +85,7 @@ class Expressions:
     _numbers: dict[tuple[int, np.dtype[Any]], str | None] = field(default_factory=dict, init=False)
 
     def expression(self, equation: Equation, texts: Sequence[Text]) -> str:
-        """Write an equation as an expression; further lines, if any, write into ``{out}``."""
+        """Write an equation as an expression; further lines may write into its value, ``{out}``."""
         primitive: Primitive = equation.operation
         params = dict(equation.params)
         name = _numpy_name(primitive)
@@ -107,7 +107,7 @@ class Expressions:
         return f"{function}({', '.join(arguments)})"
 
     def _function(self, equation: Equation, name: str) -> str:
-        """The name of NumPy's function, or of the one around it that large arrays have."""
+        """The name of NumPy's function, or of the faster wrapper that large arrays have."""
         is_around = hasattr(equation.operation.evaluate, "around")
         if is_around and any(prod(spec.shape) >= _LARGE for spec in equation.results):
             return self.scope.function(equation.operation)
@@ -128,9 +128,9 @@ class Expressions:
         return f"{function}({', '.join(operands)}, {named}{place})"
 
     def operands(self, equation: Equation, name: str, texts: Sequence[Text]) -> list[Operand]:
-        """List the operands; a number beside arrays is a global 0-d array if results stay equal.
+        """List the operands. A number beside arrays is a global 0-d array if results stay equal.
 
-        Converting a number to an array takes NumPy as long as an operation on ten elements.
+        NumPy takes as long to convert a number to an array as for an operation on ten elements.
         """
         specs = [self.specs[variable] for variable in equation.operands]
         beside = name in _ALIKE and any(spec.shape for spec in specs)
@@ -145,7 +145,7 @@ class Expressions:
         return operands
 
     def _beside(self, variable: int, dtype: np.dtype[Any]) -> str | None:
-        """The global name of a constant as a 0-d array, cached; None if that changes results."""
+        """The global name of a constant as a 0-d array; None if that would change results."""
         key = variable, dtype
         if key not in self._numbers:
             self._numbers[key] = self.scope.beside(self.values[variable], dtype)
@@ -155,7 +155,7 @@ class Expressions:
 def _numpy_name(primitive: Primitive) -> str:
     """The name of the NumPy function that evaluates a primitive, or an empty string.
 
-    A function with the attribute ``around`` gives the results of that, large ones in less time.
+    A wrapper has the function as its attribute ``around``, and gives the same results.
     """
     evaluate: Any = getattr(primitive.evaluate, "around", primitive.evaluate)
     name: str = getattr(evaluate, "__name__", "")
@@ -163,7 +163,7 @@ def _numpy_name(primitive: Primitive) -> str:
 
 
 def _operator(name: str, operands: Sequence[Operand]) -> str | None:
-    """An expression with Python's operator, ``a + b``; None where it may differ from the ufunc."""
+    """An expression with Python's operator, ``a + b``; None if it may differ from the ufunc."""
     if not any(operand.spec.shape for operand in operands) and (
         name == "matmul"
         or not all(_has_operators(operand.spec) for operand in operands)
@@ -179,6 +179,6 @@ def _operator(name: str, operands: Sequence[Operand]) -> str | None:
 def _has_operators(spec: Spec) -> bool:
     """Whether Python's operators on a number equal the ufuncs; they take a tenth of the time.
 
-    They do not on NumPy's integers, which warn of overflow, and on complex numbers, whose quotients
-    round differently."""
+    The exceptions are NumPy's integers, which warn of overflow, and complex numbers, whose
+    quotients round differently."""
     return spec.dtype.kind == "f" or (spec.weak and spec.dtype.kind == "i")

@@ -13,13 +13,13 @@ N = TypeVar("N", bound=Hashable)
 
 
 def connected(nodes: Iterable[N], links: Iterable[Iterable[Hashable]]) -> list[list[N]]:
-    """The connected components of a graph, each with its nodes in the order of ``nodes``.
+    """Find the connected components of a graph, each with its nodes in the order of ``nodes``.
 
     Parameters
     ----------
     nodes : iterable of nodes
     links : iterable of iterables of nodes
-        Each connects all of its nodes; it may contain others than ``nodes``.
+        Each link connects all of its nodes. It may contain nodes that are not among ``nodes``.
     """
     parents: dict[Hashable, Hashable] = {}
 

@@ -1,9 +1,9 @@
-"""Loops and choices as text: a Python loop around the lines of the body, ``if`` and its branches.
+"""Write a loop as a Python loop around the lines of its body, and a choice as ``if`` and ``else``.
 
-``Block`` is what these need of the writer, which writes the programs inside. The carry of a loop
-has names of its own. Numbers that the body computes with as Python's are Python's from the first
-step to the last; slices and stacks of such numbers are read and written through buffers, which give
-and take Python numbers.
+``Block`` is the interface to the writer, which writes the lines of the programs inside. The carry
+of a loop has its own names. A number that the body uses as a Python number stays one from the first
+step to the last. Slices and stacks of such numbers are read and written through memoryviews, which
+give and take Python numbers.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ DEEPEST: Final = 8
 
 
 _FEWEST, _MOST, _BYTES = 4, 1024, 2**16
-"""A stack whose length nobody knows starts with so many rows, in about so many bytes: NumPy gets
-that much memory without a page fault. A full stack grows by half."""
+"""The fewest and the most rows of a stack whose length is unknown, and about how many bytes it
+starts with. NumPy gets that much memory without a page fault. A full stack grows by half."""
 
 _LARGE: Final = 2**17
-"""The bytes from which on an array is not held by the name of one of its rows."""
+"""The bytes from which the name of a row is deleted after the loop, as it keeps the whole array."""
 
 
 @dataclass(slots=True)
@@ -44,11 +44,11 @@ class Module:
     ----------
     scope : Scope
     commented, floats
-        ``lines`` and others of ``numpy_source``.
+        The options ``lines`` and ``floats`` of ``numpy_source``.
     lines : list of str
         The lines of the function so far.
     depth : int
-        How far the next line is indented.
+        The indentation of the next line, in units of four spaces.
     uses_floats : bool
         Whether any of the programs computes with Python's floats.
     """
@@ -62,7 +62,7 @@ class Module:
 
 
 class Block(Protocol):
-    """The writer of one program's lines; see `_Writer` for its attributes."""
+    """The writer of one program's lines. See `_Writer` for its attributes."""
 
     module: Module
     program: Program
@@ -97,12 +97,12 @@ def python_number(block: Block, variable: int) -> str:
 
 
 def write_loop(block: Block, equation: Equation, loop: Loop, first: int) -> None:
-    """Write the lines of a loop, whose results are the variables from ``first`` on."""
+    """Write the lines of a loop. Its results are the variables from ``first`` on."""
     _LoopLines(block, equation, loop, first).write()
 
 
 class _LoopLines:
-    """An unfinished loop."""
+    """Writes the lines of one loop."""
 
     def __init__(self, block: Block, equation: Equation, loop: Loop, first: int) -> None:
         self.block, self.equation, self.first = block, equation, first
@@ -113,14 +113,14 @@ class _LoopLines:
         self.inner.plan = plan_of_steps(self.body, loop.shared, loop.carried)
         self.condition = None if loop.condition is None else block.inside(loop.condition)
         self.names = [self.scope.letter() for _ in self.body.inputs]
-        self.number = ""  # the name of the number of a step, where something is stacked
-        self.buffers: dict[int, str] = {}  # of stacks, what takes Python's numbers
+        self.number = ""  # the name of the step's number, if the loop has stacks
+        self.buffers: dict[int, str] = {}  # memoryviews of stacks, which take Python numbers
         self.views: list[str] = []  # names of arrays to delete after the loop
-        self.boxes: dict[int, str] = {}  # of shared Python numbers what NumPy has
+        self.boxes: dict[int, str] = {}  # shared Python numbers as NumPy's scalars
         self.python = self._python()
 
     def _python(self) -> set[int]:
-        """The inputs of the body that are Python numbers, where NumPy has them stronger."""
+        """The inputs of the body that are Python numbers in the text but NumPy's in the program."""
         loop, body, scalars = self.loop, self.body, self.inner.scalars
         wanted = set(scalars.entering)
         if self.condition is not None:
@@ -134,7 +134,7 @@ class _LoopLines:
         return numbers - scalars.as_numpy.intersection(slices)
 
     def _is_boxed(self, v: int) -> bool:
-        """Whether a Python number is read as NumPy's, too."""
+        """Whether a Python number is also read as NumPy's scalar."""
         is_read = v in self.inner.scalars.as_numpy
         return is_read or (self.condition is not None and v in self.condition.scalars.as_numpy)
 
@@ -152,7 +152,7 @@ class _LoopLines:
         self._give(self.inner)
         rows = self._rows(stacks)
         unnamed = reused if loop.length is not None else [*reused, *self.views]
-        if unnamed:  # there may be no step, which names the views
+        if unnamed:  # without a step the names of the views are unbound
             self.block.line(f"{' = '.join(unnamed)} = None")
         self.views += reused
         self.block.line(self._head(rows), self.equation.source)
@@ -170,7 +170,7 @@ class _LoopLines:
         self._after(stacks)
 
     def _nothing(self) -> None:
-        """Write a loop without steps: the carry stays as it is, and nothing is stacked."""
+        """Write a loop without steps: the carry stays unchanged, and the stacks are empty."""
         block, loop = self.block, self.loop
         for k, operand in enumerate(self._carried()):
             self._result(k, block.output(operand))
@@ -188,7 +188,7 @@ class _LoopLines:
         return self.equation.results[k]
 
     def _steps(self) -> str:
-        """How many steps there are, where that is known before."""
+        """The number of steps, if it is known before the loop."""
         if self.loop.length is not None:
             return str(self.loop.length)
         return f"len({self.block.text(self.equation.operands[-1])})"
@@ -239,7 +239,7 @@ class _LoopLines:
                     inner.texts[v] = self.boxes[v]
 
     def _box(self, inner: Block) -> None:
-        """Convert Python numbers to NumPy's where a program needs both."""
+        """Write lines that convert Python numbers to NumPy's scalars if a program needs both."""
         for v in sorted(self.python & inner.scalars.as_numpy):
             if v >= self.loop.shared:
                 inner.texts[v] = self.scope.fresh(f"{self.names[v]}_")
@@ -247,7 +247,7 @@ class _LoopLines:
                 self.block.line(f"{inner.texts[v]} = {box}({self.names[v]})")
 
     def _rows(self, stacks: Sequence[str]) -> list[tuple[str, str]]:
-        """The names that a step binds to slices, each with the expression to iterate."""
+        """The names that a step gives to slices, each with the expression to iterate over."""
         loop, bindings = self.loop, []
         turn = "[::-1]" if loop.reverse else ""
         start = loop.shared + loop.carried
@@ -286,7 +286,7 @@ class _LoopLines:
         return f"for {', '.join(names)} in {through}:"
 
     def _test(self, condition: Block) -> None:
-        """Leave the loop where its condition does not hold."""
+        """Write lines that leave the loop if its condition does not hold."""
         self._give(condition)
         self._box(condition)
         condition.begin()
@@ -298,7 +298,7 @@ class _LoopLines:
         self.block.line("    break")
 
     def _grow(self, stacks: Sequence[str]) -> None:
-        """Make room for another row, where a stack is full."""
+        """Write lines that make room for another row if a stack is full."""
         for k, name in enumerate(stacks, self.loop.carried):
             shape = tuple_text([f"len({name}) * 3 // 2", *map(str, self._spec(k).shape[1:])])
             self.block.line(f"if {self.number} == len({name}):")
@@ -309,7 +309,7 @@ class _LoopLines:
                 self.block.line(f"    {self.buffers[k]} = memoryview({name})")
 
     def _put(self, stacks: Sequence[str]) -> None:
-        """Put the results of a step into the stacks."""
+        """Write lines that put the results of a step into the stacks."""
         for k, name in enumerate(stacks, self.loop.carried):
             variable = self.body.outputs[k]
             if k in self.buffers:
@@ -318,7 +318,7 @@ class _LoopLines:
                 self.block.line(f"{name}[{self.number}] = {self.inner.output(variable)}")
 
     def _hand_on(self) -> None:
-        """Make the carry that the body returned the carry of the next step."""
+        """Write the line that gives the names of the carry to the results of the step."""
         loop, inner = self.loop, self.inner
         targets, sources = [], []
         for k in range(loop.carried):
@@ -336,7 +336,7 @@ class _LoopLines:
             )
 
     def _after(self, stacks: Sequence[str]) -> None:
-        """Name the results of the loop."""
+        """Write the lines after the loop, and name its results."""
         loop, outputs = self.loop, self.body.outputs
         for name in stacks if self.condition is not None else ():
             self.block.line(f"{name} = {name}[:{self.number}]")
@@ -362,7 +362,7 @@ class _LoopLines:
 
 
 def write_choice(block: Block, equation: Equation, choice: Choice, first: int) -> None:
-    """Write the lines of a choice, whose first result is the variable ``first``."""
+    """Write the lines of a choice. Its first result is the variable ``first``."""
     module, operands = block.module, equation.operands
     branches = [block.inside(program) for program in choice.branches]
     names: list[str] = []
@@ -385,7 +385,7 @@ def write_choice(block: Block, equation: Equation, choice: Choice, first: int) -
 
 
 def _box(branch: Block, place: int, name: str) -> str:
-    """An expression that converts an output from a Python number to NumPy's; else empty."""
+    """An expression that converts an output from a Python number to NumPy's scalar, or empty."""
     maker = branch.program.index.makers[branch.program.outputs[place]]
     if maker not in branch.scalars.members:
         return ""
@@ -393,7 +393,7 @@ def _box(branch: Block, place: int, name: str) -> str:
 
 
 def _heads(block: Block, equation: Equation, count: int) -> list[str]:
-    """The ``if``, ``elif`` and ``else`` of the branches."""
+    """The lines with ``if``, ``elif`` and ``else`` that begin the branches."""
     index = equation.operands[0]
     is_bool = block.plan.specs[index].dtype.kind == "b"
     text = block.either(index) if is_bool else block.output(index)

@@ -1,4 +1,4 @@
-"""The plan of a program's memory: which results overwrite an operand, and when arrays are dropped.
+"""Plan a program's memory: which results overwrite an operand, and when arrays are deleted.
 
 >>> import funcgrad as fg
 >>> staged = fg.program(lambda x: (x + 1.0) * 2.0)(fg.tensor([1.0, 2.0, 3.0]))
@@ -33,11 +33,11 @@ class Plan:
     specs : sequence of Spec
         Specs by variable.
     ends : list of int
-        For each variable, the position of the last equation that makes or reads it; -1 if there is
-        none, and for an output the number of equations.
+        For each variable, the position of the last equation that makes or reads it. It is -1 if
+        there is none, and the number of equations for an output.
     takes : dict
         From the position of an equation to the variable that its result overwrites: an array of the
-        result's shape and dtype that nothing reads any more.
+        same shape and dtype that is not read again.
     reused : sequence of int
         In the body of a loop, the results that a step writes into the memory of an earlier step.
     turns : mapping
@@ -61,8 +61,8 @@ def plan_of(program: Program, owned: Collection[int] = (), pooled: bool = False)
     owned : collection of int
         The inputs that may be overwritten.
     pooled : bool
-        Whether a result may overwrite any array that nothing reads any more, not only an operand.
-        That array is kept until then, so this is for loops, which keep it for the next step anyway.
+        Whether a result may overwrite any array that is not read again, not only an operand. The
+        array is kept until then. So this is for loops, which keep it for the next step anyway.
     """
     specs, shared, index = program.specs(), aliases(program), program.index
     ends = [-1] * len(specs)
@@ -71,7 +71,7 @@ def plan_of(program: Program, owned: Collection[int] = (), pooled: bool = False)
             ends[variable] = position
     for variable in program.outputs:
         ends[variable] = len(program.equations)
-    last_reads = list(ends)  # of the memory, which other variables may share
+    last_reads = list(ends)  # reads of the memory, by any variable that shares it
     for variable, roots in enumerate(shared):
         for root in roots:
             last_reads[root] = max(last_reads[root], ends[variable])
@@ -154,12 +154,12 @@ def _writes_into(equation: Equation) -> bool:
 
 
 def _may_be_taken(equation: Equation) -> bool:
-    """Whether a later result that is computed from an equation's result may overwrite it.
+    """Whether a later result may overwrite an equation's result.
 
-    Products that cannot be written into existing memory are not overwritten: each allocates its
-    result, and gets the memory of the previous product if that was freed early. Otherwise the
-    memory returns to the system, which hands it out again page by page (a mixture of Gaussians
-    took 1.6 times as long).
+    Products that cannot write into existing memory are not overwritten. Each allocates its result,
+    and gets the memory of the previous product if that was freed early. Otherwise the memory
+    returns to the system, which hands it out again page by page: a mixture of Gaussians took 1.6
+    times as long.
     """
     operation = equation.operation
     is_product = isinstance(operation.structure, Contraction)

@@ -33,10 +33,10 @@ def prepared(program: Program, relaxed: bool = False) -> Program:
     Returns
     -------
     Program
-        A program with the same results, in which calls are replaced by their equations, the
-        programs of loops and branches are prepared too, and arrays of many short rows have their
-        rows last. It is not meant to be differentiated: it lacks the rules of calls, and sums in
-        its derivatives would have another order.
+        A program with the same results. Calls are replaced by their equations, programs of loops
+        and branches are prepared too, and arrays of many short rows have their rows last. Do not
+        differentiate it: the derivative rules of calls are gone, and its derivatives would add in
+        another order.
     """
     rewritten = with_programs_inside(
         control_forms.written_out(inlined(program)),
@@ -53,9 +53,9 @@ def prepared(program: Program, relaxed: bool = False) -> Program:
 def written_out(program: Program) -> Program:
     """Replace calls, and operations with formulas, by the equations that they stand for.
 
-    A formula's operations run in place and on Python's floats like all others, and share common
-    subexpressions with other equations. An operation with its own ``evaluate``, which is faster in
-    NumPy, is called instead.
+    Operations of a formula then run in place and on Python's floats like all others, and a common
+    subexpression is computed once. An operation with its own ``evaluate`` stays a call, because
+    that is faster in NumPy.
 
     >>> import funcgrad as fg
     >>> print(written_out(fg.program(fg.nn.relu)(2.0)).to_text(sources=False))

@@ -1,7 +1,9 @@
-"""The algebra that writes formulas as expressions of Python numbers.
+"""Write formulas as expressions of Python numbers.
 
-It has those intrinsics that Python computes to NumPy's bits; where Python would raise and NumPy
-answers with an infinity or NaN, the text asks NumPy. A formula in other intrinsics has no text.
+A formula gets ``PythonText`` as its algebra, and ``Written`` expressions as its arguments. The
+algebra has the intrinsics for which Python gives NumPy's bits. Python raises an error for some
+operands for which NumPy returns an infinity or NaN; for those the text calls NumPy. A formula with
+other intrinsics has no text.
 
 >>> x, y = Written("x", "float"), Written("y", "float")
 >>> written(lambda m, x, y: m.where(x < 0, m.sqrt(y), m.absolute(x)), x, y)
@@ -23,9 +25,9 @@ _WRAPPED: Final = (
     "{2} if -0x7FFFFFFFFFFFFFFF <= ({2} := {0} %s {1}) <= 0x7FFFFFFFFFFFFFFF"
     " else np.%s({0}, {1}).item()"
 )
-"""NumPy's whole numbers wrap around where Python's grow."""
+"""Integers that are too large wrap around in NumPy, while Python's grow."""
 
-# How tightly texts hold together: of a choice, of a comparison, of arithmetic, of a name.
+# How tightly the operators in a text bind: in a choice, a comparison, arithmetic, a name.
 _CHOICE: Final = 0
 _COMPARISON: Final = 1
 _ARITHMETIC: Final = 2
@@ -33,24 +35,24 @@ _NAME: Final = 3
 
 
 class _NoTextError(TypeError):
-    """Python has no text for this that has NumPy's bits."""
+    """Raised if no expression of Python gives NumPy's bits."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Written:
-    """An expression of Python numbers, with Python's operators.
+    """An expression whose value is a Python number. Operators on it make larger expressions.
 
     Attributes
     ----------
     text : str
     kind : str
-        Of the numbers: float, bool or int.
+        The kind of the number: float, bool or int.
     tightness : int
-        Which operators may stand beside the text without parentheses around it.
+        How tightly the text binds: less tight ones get parentheses beside an operator.
     name : str
-        Of the result; whole numbers that are too large go through it.
+        The name of the result, to which the check of large integers assigns.
     divides : bool
-        Whether it is known not to be 0.
+        Whether the number is known to differ from 0.
     """
 
     text: str
@@ -59,11 +61,11 @@ class Written:
     name: str = ""
     divides: bool = False
 
-    __hash__ = None  # type: ignore[assignment]  # nobody may put values into sets
+    __hash__ = None  # type: ignore[assignment]  # == makes an expression, so sets cannot work
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """NumPy's dtype for numbers of the kind."""
+        """NumPy's dtype for the kind of number."""
         return np.dtype(self.kind)
 
     def __bool__(self) -> bool:
@@ -113,11 +115,11 @@ class Written:
 
 
 Operand: TypeAlias = Written | float
-"""An expression, or a number that stands in a formula."""
+"""An expression, or a number in a formula."""
 
 
 def written(formula: Callable[..., Any], *operands: Written) -> str | None:
-    """A formula as text; None where it has none that has NumPy's bits."""
+    """Write a formula as text; None if no text gives NumPy's bits."""
     try:
         out: Written = formula(PythonText(), *operands)
     except (AttributeError, TypeError):  # an intrinsic, or an operator, that Python lacks
@@ -126,7 +128,7 @@ def written(formula: Callable[..., Any], *operands: Written) -> str | None:
 
 
 def _beside(x: Operand, kind: str) -> Written:
-    """An operand, or a number that stands in the formula, as the other operand needs it."""
+    """Make a number in a formula an expression of the other operand's kind."""
     if isinstance(x, Written):
         return x
     number = float(x) if kind == "float" else x
@@ -139,7 +141,7 @@ def _pair(x: Operand, y: Operand) -> tuple[Written, Written]:
 
 
 def _in(x: Written, tightness: int) -> str:
-    """The text, as it stands where only tighter ones need no parentheses."""
+    """The text, in parentheses unless it binds more tightly than this."""
     return x.text if x.tightness > tightness else f"({x.text})"
 
 
@@ -161,7 +163,7 @@ def _arithmetic(sign: str, ufunc: str, x: Operand, y: Operand) -> Written:
         text = (_WRAPPED % (sign, ufunc)).format(first.text, second.text, first.name)
         return Written(text, "int", _CHOICE)
     if "float" not in (first.kind, second.kind):
-        raise _NoTextError("truth values count as numbers")
+        raise _NoTextError("truth values would be converted to integers")
     text = f"{_in(first, _ARITHMETIC)} {sign} {_in(second, _ARITHMETIC)}"
     return Written(text, "float", _ARITHMETIC)
 
@@ -171,16 +173,16 @@ def _comparison(sign: str, x: Operand, y: Operand) -> Written:
     if first.kind == "bool" and sign == "==" and second.text == "0":
         return ~first
     if first.kind != second.kind and "float" not in (first.kind, second.kind):
-        raise _NoTextError("truth values count as numbers")
+        raise _NoTextError("truth values would be converted to integers")
     text = f"{_in(first, _COMPARISON)} {sign} {_in(second, _COMPARISON)}"
     return Written(text, "bool", _COMPARISON)
 
 
 class PythonText:
-    """The intrinsics that Python has; a name that it lacks is no attribute."""
+    """The intrinsics that have a text in Python. The others are missing attributes."""
 
     def add(self, x: Operand, y: Operand) -> Written:
-        """Add by Python's operator, as whole numbers do that wrap around."""
+        """Add by Python's operator; integers wrap around as NumPy's do."""
         return _arithmetic("+", "add", x, y)
 
     def subtract(self, x: Operand, y: Operand) -> Written:
@@ -192,7 +194,7 @@ class PythonText:
         return _arithmetic("*", "multiply", x, y)
 
     def divide(self, x: Operand, y: Operand) -> Written:
-        """Divide by Python's operator, which refuses 0."""
+        """Divide by Python's operator; NumPy divides by 0."""
         first, second = _pair(x, y)
         quotient = _arithmetic("/", "divide", first, second)
         if quotient.kind == "int":
@@ -202,17 +204,17 @@ class PythonText:
         return _else_numpy(f"{quotient.text} if {second.text}", "divide", first, second)
 
     def reciprocal(self, x: Written) -> Written:
-        """Divide 1 by it."""
+        """Divide 1 by the operand."""
         text = _float(x)
         return _else_numpy(f"1.0 / {text} if {text}", "reciprocal", x)
 
     def square(self, x: Written) -> Written:
-        """Multiply it by itself."""
+        """Multiply the operand by itself."""
         text = _float(x)
         return Written(f"{text} * {text}", "float", _ARITHMETIC)
 
     def sqrt(self, x: Written) -> Written:
-        """Call ``math.sqrt``, which refuses what is negative."""
+        """Call ``math.sqrt``; NumPy answers for negative operands."""
         text = _float(x)
         return _else_numpy(f"math.sqrt({x.text}) if {text} >= 0.0", "sqrt", x)
 
@@ -222,27 +224,27 @@ class PythonText:
         return Written(f"abs({x.text})", "float")
 
     def maximum(self, x: Operand, y: Operand) -> Written:
-        """Take the greater one."""
+        """Take the greater operand."""
         return _extremum(">", "maximum", x, y)
 
     def minimum(self, x: Operand, y: Operand) -> Written:
-        """Take the lesser one."""
+        """Take the lesser operand."""
         return _extremum("<", "minimum", x, y)
 
     def equal(self, x: Operand, y: Operand) -> Written:
-        """Compare."""
+        """Compare by Python's operator."""
         return _comparison("==", x, y)
 
     def isnan(self, x: Written) -> Written:
-        """Compare it with itself."""
+        """Compare the operand with itself."""
         return Written(f"{_float(x)} != {_float(x)}", "bool", _COMPARISON)
 
     def isinf(self, x: Written) -> Written:
-        """Compare its size with infinity."""
+        """Compare the absolute value with infinity."""
         return Written(f"{self.absolute(x).text} == np.inf", "bool", _COMPARISON)
 
     def isfinite(self, x: Written) -> Written:
-        """Subtract it from itself, which leaves NaN of what is not finite."""
+        """Subtract the operand from itself; infinities and NaN give NaN."""
         return Written(f"{_float(x)} - {_float(x)} == 0.0", "bool", _COMPARISON)
 
     def where(self, condition: Written, x: Operand, y: Operand) -> Written:
@@ -256,17 +258,17 @@ class PythonText:
 
 
 def _else_numpy(text: str, ufunc: str, *operands: Written) -> Written:
-    """A choice of what Python answers, and otherwise NumPy."""
+    """A text that ends in ``if`` and a condition, and NumPy's function for all other operands."""
     call = f"np.{ufunc}({', '.join([operand.text for operand in operands])})"
     return Written(f"{text} else float({call})", "float", _CHOICE)
 
 
 def _extremum(sign: str, ufunc: str, x: Operand, y: Operand) -> Written:
-    """NumPy decides between zeros of two signs, as the processor has it, and about NaN."""
+    """Choose by two comparisons; NumPy decides between equal operands, such as zeros, and NaN."""
     operands = _pair(x, y)
     kinds = {operand.kind for operand in operands}
     if "bool" in kinds or "float" not in kinds:
-        raise _NoTextError("truth values count as numbers")
+        raise _NoTextError("truth values would be converted to integers")
     first, second = [_in(operand, _COMPARISON) for operand in operands]
     text = f"{first} if {first} {sign} {second} else {second} if {second} {sign} {first}"
     return _else_numpy(text, ufunc, *operands)

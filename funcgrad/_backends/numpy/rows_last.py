@@ -1,8 +1,8 @@
-"""Layout: compute arrays of many short rows with the axis of the rows last.
+"""Compute arrays of many short rows with the axis of the rows last.
 
-NumPy's inner loops run along the last axes of arrays. If rows are short, as in a batch of points or
-scores, an operation that broadcasts or reduces along them consists of many such loops over a few
-numbers each. With the rows last there are few loops, each over all rows.
+NumPy's inner loops run along the last axis of an array. If its rows are short, as in a batch of
+points or scores, an operation that broadcasts or reduces along them runs many loops over a few
+elements each. If the axis of the rows is last, it runs a few loops, each over all rows.
 
 >>> import funcgrad as fg
 >>> import funcgrad.numpy as fnp
@@ -19,7 +19,7 @@ program spread(x: float64[5000,4]) -> float64[4]
   f: float64[4] = sum e axis=(1,) keepdims=False
   return f
 
-Here ``broadcast_to`` the same shape copies the transposed view to C order.
+Here ``broadcast_to`` copies the transposed view to C order; the shape stays the same.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from funcgrad._programs.equation import Constant, Equation
 from funcgrad._programs.moved_elements import is_matrix_product
 from funcgrad._programs.program import Program
 
-# Which arrays make it worth looking: of many rows, which are short, and of some size.
+# The arrays that are considered: they have many rows, short rows, and some size.
 _MANY_ROWS: Final = 64
 _LONGEST_ROW: Final = 64
 _ROWS_TO_COLUMNS: Final = 4
@@ -55,30 +55,30 @@ _SOME: Final = 2**10
 _TURN: Final = 1.0
 _MOVE: Final = 0.001
 _LARGE: Final = 2**17
-"""Microseconds to turn an array (to copy it with its rows last, or first): for the call, and for
-each number; twice as many for arrays above ``_LARGE`` bytes, which do not stay in the cache."""
+"""Microseconds to turn an array, that is to copy it with its rows last, or first: for the call,
+and for each element. Arrays above ``_LARGE`` bytes leave the cache; their elements take twice as
+long."""
 
 _ROW: Final = 0.004
-"""Microseconds for each row that is written when rows are put first again."""
+"""Microseconds for each row that is written when the rows are put first again."""
 
 _CALL: Final = 0.2
-"""Microseconds to turn an array by a reshape alone."""
+"""Microseconds to turn an array by a reshape, without a copy."""
 
 _LEAST_GAIN: Final = 2.0
 """The least saving, in microseconds, for which arrays are turned."""
 
 
 def put_rows_last(program: Program) -> Program:
-    """Compute arrays of many short rows with the rows last, where that takes less time.
+    """Compute arrays of many short rows with the rows last, if that takes less time.
 
     A variable of shape ``(rows, *axes)`` is replaced by one of shape ``(*axes, rows)``. Elementwise
-    operations, reductions, products of arrays and movements within rows are done in that layout;
-    for anything else, and for outputs, arrays are turned by a copy. Which variables are worth it is
-    estimated from shapes and dtypes; see ``rowwise.py``.
+    operations, reductions, products of arrays and movements within rows run in that layout. For
+    other operations, and for outputs, arrays are turned by a copy. ``rowwise.py`` estimates from
+    shapes and dtypes which variables are worth it.
 
-    Results of elementwise operations and extrema are unchanged to the last bit. Sums and products
-    of arrays are added in another order: a sum of n terms changes by at most
-    ``n * eps * sum(abs(terms))``.
+    Elementwise operations and extrema give the same bits. Sums and products of arrays add in
+    another order: a sum of n terms changes by at most ``n * eps * sum(abs(terms))``.
     """
     counts = _row_counts(program)
     if not counts:
@@ -88,7 +88,7 @@ def put_rows_last(program: Program) -> Program:
 
 
 def _row_counts(program: Program) -> frozenset[int]:
-    """The lengths of the first axes of arrays that have many short rows."""
+    """The lengths of the first axes of those arrays that have many short rows."""
     counts: set[int] = set()
     for equation in program.equations:
         for spec in equation.results:
@@ -105,12 +105,12 @@ def _row_counts(program: Program) -> frozenset[int]:
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """The variables that have their rows last, and how equations on them are done.
+    """The variables that have their rows last, and how equations compute with them.
 
     Attributes
     ----------
     sites : mapping
-        By position, how equations are done with rows last, if they can be.
+        From positions to how the equations there compute with the rows last, if they can.
     last : set of int
     """
 
@@ -121,7 +121,8 @@ class _Layout:
 def _layout_of(program: Program, counts: frozenset[int]) -> _Layout:
     """Choose the variables that have their rows last, in groups connected by equations.
 
-    A group is turned if its loops over rows take more time than the copies at its borders.
+    A group is turned if that saves more time in loops over rows than the copies at its borders
+    take.
     """
     specs, makers = program.index.specs, program.index.makers
     with_rows = {
@@ -159,7 +160,7 @@ def _layout_of(program: Program, counts: frozenset[int]) -> _Layout:
 
 
 def _time_to_turn(program: Program, variable: int, to_first: bool) -> float:
-    """The time to put the rows of a variable last, or first."""
+    """Estimate the time to put the rows of a variable last, or first."""
     spec = program.index.specs[variable]
     size = prod(spec.shape)
     if size == spec.shape[0]:
@@ -191,8 +192,8 @@ class _RowsLastWriter:
         self._program = program
         self._layout = layout
         self._draft = Draft(program)
-        # The new variables by old ones: in the chosen layout; in the other layout, and as columns,
-        # for each epoch, since work that is repeated on purpose must not share copies.
+        # New variables by old ones: in the chosen layout, in the other layout, and as columns. The
+        # last two are kept by epoch, since work that is repeated on purpose must not share copies.
         self._rewritten: list[int] = [
             *range(len(program.inputs)),
             *map(self._draft.constant, program.constants),
@@ -229,7 +230,7 @@ class _RowsLastWriter:
         return self._read(self._program.equations[position], variable, False)
 
     def _read(self, like: Equation, variable: int, last: bool) -> int:
-        """The new variable for an old one, with its rows first or last; copied if it has to be."""
+        """The new variable for an old one, with its rows first or last; a copy if necessary."""
         rewritten = self._rewritten[variable]
         if (variable in self._layout.last) == last:
             return rewritten
@@ -255,7 +256,7 @@ class _RowsLastWriter:
         return self._draft.put(like, broadcast_to, [variable], {"shape": shape}, result)
 
     def _column(self, like: Equation, variable: int, rank: int) -> int:
-        """Reshape a variable without rows to broadcast with arrays of a rank with rows last."""
+        """Reshape a variable without rows to broadcast with arrays that have their rows last."""
         rows_first = self._read(like, variable, False)
         shape = self._draft.spec(rows_first).shape
         column = behind(shape) if len(shape) == rank else (*shape, 1) if shape else shape

@@ -1,8 +1,8 @@
-"""Equations on arrays of many rows: how each is done with the rows last, and the cost of both ways.
+"""How equations compute with the rows of their arrays last, and the cost of both layouts.
 
-An array *has rows* if its first axis counts many rows; with *rows last* that axis is moved to the
-end. Costs are estimated in microseconds. They omit the work on single numbers, which is the same in
-both layouts, and products, which BLAS does in either, and count the inner loops that NumPy starts.
+An array *has rows* if its first axis counts many rows. With *rows last* that axis is moved to the
+end. A cost is the estimated time, in microseconds, for the inner loops that NumPy starts. It omits
+the work on single elements, which is the same in both layouts, and products, since BLAS reads both.
 
 >>> _loops((1000, 25, 10), [(1000, 1, 10), (1, 25, 10)])
 25000
@@ -43,7 +43,7 @@ class Rowwise:
     ----------
     result : int
     rows : tuple of int
-        The operands that have rows; the others are the same for all rows.
+        The operands that have rows. All rows share the other operands.
     params : mapping
         The parameters with the rows last.
     times : tuple of two float
@@ -58,7 +58,7 @@ class Rowwise:
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """An equation that reads rows in either layout, and whose result has no rows.
+    """An equation that reads rows in either layout, and has a result without rows.
 
     Attributes
     ----------
@@ -79,7 +79,7 @@ class Total:
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """A product of two arrays, which reads and writes arrays with rows in either layout.
+    """A product of two arrays. It reads and writes arrays with rows in either layout.
 
     Attributes
     ----------
@@ -100,7 +100,7 @@ Site: TypeAlias = Rowwise | Total | Product
 def site_of(
     equation: Equation, specs: Sequence[Spec], result: int, with_rows: Container[int]
 ) -> Site | None:
-    """How an equation is done with rows last; None if it cannot be.
+    """Find how an equation computes with rows last; None if it cannot.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ def site_of(
     result : int
         The variable that the equation defines.
     with_rows : container of int
-        The variables that have rows; they are not empty.
+        The variables that have rows. None of them is empty.
     """
     structure, operands = equation.operation.structure, equation.operands
     if isinstance(structure, Contraction):
@@ -174,9 +174,9 @@ def _broadcasts(shape: Shape, result_shape: Shape) -> bool:
 
 
 def _loops(shape: Shape, operands: Sequence[Shape]) -> int:
-    """How many inner loops an operation on operands of one rank has.
+    """Count the inner loops of an operation on operands of one rank.
 
-    Adjacent axes are one loop if each operand either has both of them or is broadcast along both.
+    Adjacent axes are one loop if each operand either has both axes or is broadcast along both.
     """
     inner = 1
     known: list[bool] = []
@@ -203,7 +203,7 @@ def _reduction(equation: Equation, shape: Shape, result: int) -> Site:
 
 
 def _reduction_time(shape: Shape, axes: tuple[int, ...]) -> float:
-    """The time that a reduction takes to start its inner loops, each over adjacent axes."""
+    """Estimate the time to start the inner loops of a reduction, each over adjacent axes."""
     along = [axis in axes for axis in range(len(shape)) if shape[axis] > 1] or [False]
     sizes = [size for size in shape if size > 1]
     while sizes and along[len(sizes) - 1] == along[-1]:

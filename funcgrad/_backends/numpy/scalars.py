@@ -1,15 +1,16 @@
-"""Scalars: which equations of a program run on Python floats, and how they are written then.
+"""Choose the equations of a program that run on Python floats, and write them as expressions.
 
-An operation on ``np.float64`` takes NumPy two to fifty times as long as Python takes for the same
-on a ``float``, and the result has the same bits where IEEE 754 leaves no choice: sums, products,
-quotients, square roots, comparisons, selections. Where Python would raise and NumPy answers with an
-infinity or NaN, the text asks NumPy. Functions that NumPy approximates in its own way, such as
-sines, stay NumPy's.
+NumPy takes two to fifty times as long for an operation on ``np.float64`` as Python takes for the
+same operation on a ``float``. The bits are the same if IEEE 754 prescribes the result: for sums,
+products, quotients, square roots, comparisons and selections. Python raises an error for some
+operands for which NumPy returns an infinity or NaN; for those the text calls NumPy. It also calls
+NumPy for functions that NumPy approximates in its own way, such as sines.
 
-A strong scalar is converted to a ``float`` where Python first needs it, and back where NumPy could
-tell the difference: in outputs, and beside arrays of other dtypes. These conversions take time. So
-equations that hand scalars to one another, be it through a sine, form one *island*, which runs in
-Python if that saves more time than the conversions into it and out of it take.
+A scalar of the dtype float64 is converted to a ``float`` before Python first needs it. It is
+converted back wherever NumPy could tell the difference: in outputs, and beside arrays of other
+dtypes. These conversions take time. So equations that pass scalars to one another, possibly through
+a sine, form one *island*. An island runs in Python if that saves more time than its conversions
+take.
 
 >>> import funcgrad as fg
 >>> staged = fg.program(lambda x, y: fg.numpy.sqrt(x * y) / y - x)(2.0, 3.0)
@@ -41,38 +42,38 @@ from funcgrad._programs.equation import Equation
 from funcgrad._programs.program import Program
 
 _OPERATORS: Final = frozenset("+ - * / < <= > >= == !=".split())
-"""NumPy's numbers have these operators themselves, which are quicker than its functions."""
+"""NumPy's scalars have these operators, which are faster than its functions."""
 
 _WHOLE: Final = 2**53
-"""Up to here a whole number is a float."""
+"""Up to this value every integer is a float."""
 
 # Nanoseconds, on a machine where Python adds two floats in 20.
-_OPERATOR_GAIN: Final = 35  # an operator of np.float64, on the way to that of float
+_OPERATOR_GAIN: Final = 35  # an operator of float, instead of np.float64's operator
 _UNARY_GAIN: Final = 100  # a ufunc of one scalar
 _BRIDGE_GAIN: Final = 30  # a ufunc of one scalar that is called with a float
 _UFUNC_GAIN: Final = 600  # a ufunc of two, and where
 _WAY_IN: Final = 20  # float(x)
 _WAY_OUT: Final = 60  # np.float64(x)
-_WORTHWHILE: Final = 50  # for less the text stays as it is
+_WORTHWHILE: Final = 50  # a smaller gain does not change the text
 
 
 @dataclass(frozen=True, slots=True)
 class Scalars:
-    """The equations of a program that run on Python numbers, and where these come in and go out.
+    """The equations of a program that run on Python numbers, and the conversions around them.
 
     Attributes
     ----------
     texts : mapping
-        For the position of each of these equations, which are the *members*, the expression that
-        computes it: with ``{0}``, ``{1}`` … for its operands, and the next number for the name of
+        From the position of each of these equations, the *members*, to the expression that
+        computes it. ``{0}``, ``{1}`` … stand for its operands, and the next number for the name of
         the result. The result is a Python number.
     entering : frozenset of int
-        Variables of other equations that members read, and that have to be converted to Python
+        Variables of other equations that members read, and that must be converted to Python
         numbers.
     as_numpy : frozenset of int
-        Variables that other equations read and that have to be NumPy's there.
+        Variables that other equations read, and that must be NumPy's scalars there.
     either : frozenset of int
-        Positions of other equations that give the same for a ``float`` as for ``np.float64``.
+        Positions of other equations that give the same result for a ``float`` and ``np.float64``.
     """
 
     texts: Mapping[int, str]
@@ -87,7 +88,7 @@ class Scalars:
 
 
 NONE: Final = Scalars(MappingProxyType({}), frozenset(), frozenset(), frozenset())
-"""No equation runs on Python numbers."""
+"""The value for a program in which no equation runs on Python numbers."""
 
 
 def scalars_of(
@@ -95,16 +96,16 @@ def scalars_of(
     written: Collection[int] = (),
     loops: bool = False,
 ) -> Scalars:
-    """The equations of a program that run on Python numbers, and where these come in and go out.
+    """Choose the equations of a program that run on Python numbers.
 
     Parameters
     ----------
     program : Program
     written : collection of int
-        Positions of loops and choices, which take and return numbers of either kind.
+        Positions of loops and choices, which take and return Python numbers and NumPy's scalars.
     loops : bool
-        Whether conversions cost nothing, as in a loop, which makes them before its first step and
-        after its last.
+        Whether the program is the body of a loop. Its conversions cost nothing, since they are made
+        before the first step and after the last.
     """
     equations, makers, kinds = program.equations, program.index.makers, _kinds(program)
     specs = program.specs()
@@ -146,12 +147,12 @@ def scalars_of(
 
 
 def is_number(spec: Spec) -> bool:
-    """Whether NumPy's number of a spec can be one of Python's inside."""
+    """Whether a NumPy scalar of this spec can be a Python number in a loop or a branch."""
     return not spec.shape and not spec.weak and (spec.dtype == np.float64 or spec.dtype == bool)
 
 
 def _kinds(program: Program) -> list[str]:
-    """The kind of Python number that each variable can be: float, bool, int; empty for none."""
+    """The kind of Python number that each variable can be: float, bool or int; else empty."""
     kinds = [_kind(spec) for spec in program.specs()]
     for variable, constant in enumerate(program.constants, len(program.inputs)):
         if not constant.is_raw or (kinds[variable] == "int" and abs(constant.value) > _WHOLE):
@@ -190,18 +191,17 @@ def _texts(program: Program, kinds: Sequence[str]) -> dict[int, str]:
 
 
 def _text(operation: Primitive, kinds: Sequence[str], divides: bool) -> str | None:
-    """The expression of an operation on Python numbers; None where Python has no way to NumPy's
-    bits.
+    """The expression of an operation on Python numbers; None if Python cannot give NumPy's bits.
 
-    Where the true result, rounded, is the only one, a formula has it by whatever way.
+    If the only allowed result is the rounded true one, any formula gives it.
 
     Parameters
     ----------
     operation : Primitive
     kinds : sequence of str
-        Of the operands.
+        The kinds of the operands.
     divides : bool
-        Whether the last operand is known not to be 0.
+        Whether the last operand is known to differ from 0.
     """
     structure = operation.structure
     if (
@@ -219,19 +219,20 @@ def _text(operation: Primitive, kinds: Sequence[str], divides: bool) -> str | No
 
 
 def of_whole_numbers(equation: Equation, specs: Sequence[Spec]) -> bool:
-    """Whether all operands are whole Python numbers, which stay that."""
+    """Whether all operands are integers of Python, which stay integers."""
     return all(specs[operand].dtype.kind == "i" for operand in equation.operands)
 
 
 def _takes_either(equation: Equation, specs: Sequence[Spec]) -> bool:
-    """Whether an equation gives the same for ``float`` as for ``np.float64``.
+    """Whether an equation gives the same result for a ``float`` as for ``np.float64``.
 
-    NumPy calls with a ``float`` are quicker, unless there are arrays; then they take as long.
+    NumPy's functions are faster with a ``float``. If another operand is an array, they take as
+    long.
     """
     operation = equation.operation
     if any(specs[operand].dtype != np.float64 for operand in equation.operands):
         return False
-    if isinstance(operation.structure, Movement | Scatter):  # NumPy makes arrays of what they move
+    if isinstance(operation.structure, Movement | Scatter):  # NumPy converts operands to arrays
         return bool(equation.results[0].shape)
     return isinstance(operation.evaluate, np.ufunc) and operation.evaluate.signature is None
 
@@ -242,7 +243,7 @@ def _is_call(equation: Equation) -> bool:
 
 
 def _enters(variable: int, program: Program, specs: Sequence[Spec]) -> bool:
-    """Whether members have to convert this operand by ``float()`` first: it is neither a constant
+    """Whether members must first convert this operand by ``float()``, as it is neither a constant
     nor a Python number."""
     input_count = len(program.inputs)
     constant = input_count <= variable < input_count + len(program.constants)
@@ -261,7 +262,7 @@ def _read(program: Program, without: Set[int]) -> set[int]:
 
 
 def _gain(equation: Equation, specs: Sequence[Spec]) -> int:
-    """The nanoseconds that an equation saves in Python, without conversions."""
+    """Estimate the nanoseconds that an equation saves in Python, not counting conversions."""
     operands = [specs[operand] for operand in equation.operands]
     quick = equation.operation.operator in _OPERATORS and not all(spec.weak for spec in operands)
     if quick and all(spec.dtype.kind != "b" for spec in operands):
@@ -270,7 +271,7 @@ def _gain(equation: Equation, specs: Sequence[Spec]) -> int:
 
 
 def boxed(equation: Equation, text: str) -> str:
-    """The expression for the result of a member as NumPy has it."""
+    """An expression that converts the result of a member to NumPy's type."""
     if not isinstance(equation.operation.evaluate, np.ufunc):
         return f"np.array({text})"  # with no axes, as np.where makes it
     return f"np.{equation.results[0].dtype.type.__name__}({text})"

@@ -1,4 +1,4 @@
-"""The global names of an unfinished module: imports, constants and other objects made once."""
+"""The global names of the module being written: imports, constants, other objects made once."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _RESERVED: Final = frozenset(
     {*keyword.kwlist, *keyword.softkwlist, "np", "constants", "with_constants", "GuardError"}
     | set(
         "abs bool complex float int memoryview range repr slice zip".split()
-    )  # what the text has of Python's
+    )  # builtins that the text may use
 )
 _DOTTED: Final = re.compile(r"\b(np|math)\.(\w+)(?:\.(reduceat|reduce|accumulate))?")
 
@@ -57,7 +57,7 @@ class Scope:
         return lines
 
     def fresh(self, name: str) -> str:
-        """A name that is not in use yet: the name itself, or with a number behind it."""
+        """A name that is not in use yet: the name itself, or the name with a number behind it."""
         fresh_name = name
         # The number is remembered: counting from 1 each time would take quadratic time.
         while fresh_name in self.taken:
@@ -67,7 +67,7 @@ class Scope:
         return fresh_name
 
     def once(self, value: str, name: str) -> str:
-        """The global name of an expression, which is evaluated once."""
+        """The global name of an expression that is evaluated once, when the module is made."""
         if value not in self.known:
             self.known[value] = self.fresh(name)
             self.globals.append(f"{self.known[value]} = {value}")
@@ -92,7 +92,7 @@ class Scope:
     def named(self, text: str) -> str:
         """Replace ``np.sin``, ``np.add.reduce`` and ``math.sqrt`` in an expression by global names.
 
-        Looking an attribute up at each call takes a tenth of the time of a small operation.
+        Looking up an attribute at each call takes a tenth of the time of a small operation.
         """
         return _DOTTED.sub(self._global, text)
 
@@ -123,7 +123,7 @@ class Scope:
         return name
 
     def support(self, module: str, attribute: str, name: str = "") -> str:
-        """The global name of an attribute of another module; like ``name``, if that is given."""
+        """The global name of another module's attribute, made from ``name`` if that is given."""
         if (module, attribute) not in self.known:
             global_name = self.fresh(name or attribute)
             self.known[module, attribute] = self.imported(module, attribute, global_name)
@@ -146,7 +146,7 @@ class Scope:
         return self.known[primitive]
 
     def object(self, value: Any, name: str) -> str:
-        """The name of an object that is passed to the module as a constant."""
+        """The global name of an object that is passed to the module as a constant."""
         key = ("object", id(value))
         if key not in self.known:
             self.known[key] = self.from_constants(value, self.fresh(name or "given"))
@@ -176,7 +176,7 @@ class Scope:
 
 
 def _home(value: Any, prefix: str, function: Any) -> tuple[str, str]:
-    """The module of funcgrad and the public name to import a value from; empty if there is none."""
+    """The module of funcgrad that has a value under a public name, and the name; else empty."""
     origin = getattr(function, "__module__", "")
     for module in chain((origin,), _loaded(prefix)):
         if not module.startswith("funcgrad."):
@@ -188,6 +188,6 @@ def _home(value: Any, prefix: str, function: Any) -> tuple[str, str]:
 
 
 def _loaded(prefix: str) -> Iterator[str]:
-    """Find the loaded modules whose names begin with a prefix; thousands may be loaded."""
+    """Iterate over the loaded modules whose names begin with a prefix; there may be thousands."""
     if prefix:
         yield from [name for name in sys.modules if name.startswith(prefix)]

@@ -1,7 +1,7 @@
 """Write programs as NumPy source: a ``Program`` goes in, the text of a module comes out.
 
-The module defines one function, of the program's inputs, that returns the tuple of its outputs,
-with a line for each equation, as a person would write it.
+The module defines one function. It takes the program's inputs, has a line for each equation, as a
+person would write it, and returns the tuple of the outputs.
 
 >>> import funcgrad as fg
 >>> import funcgrad.numpy as fnp
@@ -48,9 +48,9 @@ from funcgrad._programs.equation import Equation, Guard
 from funcgrad._programs.program import Program
 
 _WORTH_FREEING: Final = 2**8
-"""The bytes from which on an array is deleted after its last use. The next array then gets memory
-that is in the cache: a gradient over a million elements takes a third of the time and the memory,
-and one over 100 elements 5 % less. Smaller arrays are not worth the line."""
+"""The bytes from which an array is deleted after its last use. The next array then gets memory
+that is in the cache. A gradient over a million elements takes a third of the time and of the
+memory, and one over 100 elements takes 5 % less time. Smaller arrays are not worth the line."""
 
 
 def numpy_source(
@@ -67,9 +67,9 @@ def numpy_source(
     lines : bool
         Whether comments name the user's lines that the equations come from.
     floats : bool
-        Whether the text may compute with Python's floats where that is faster.
+        Whether the text may compute with Python's floats if that is faster.
     raises : bool
-        Whether the function raises if a guard fails; else it returns None.
+        Whether the function raises if a guard fails; if not, it returns None.
     """
     scope = Scope()
     name = scope.fresh(identifier(program.name) or "f")
@@ -92,7 +92,7 @@ class _Writer:
         self.module = module
         self.program = program = written_out(program)
         self.raises = raises
-        self.is_inside = is_inside  # then the inputs are names of the program around
+        self.is_inside = is_inside  # the inputs are then names of the enclosing program
         self.plan = plan_of(program)
         self.scalars = self.scalars_in() if module.floats else NONE
         self.scope = module.scope
@@ -116,7 +116,7 @@ class _Writer:
         return self.texts[variable]
 
     def either(self, variable: int) -> str:
-        """The text of a variable, as a Python number if it is one."""
+        """The text of a variable, as a Python number if the variable is one."""
         return self.numbers.get(variable) or self.text(variable)
 
     def number(self, variable: int) -> str:
@@ -157,7 +157,7 @@ class _Writer:
         )
 
     def inside(self, program: Program) -> _Writer:
-        """Make the writer of an inner program; ``texts`` is to get the names of its inputs."""
+        """Make the writer of an inner program; the caller enters its inputs' names in ``texts``."""
         return _Writer(self.module, program)
 
     def scalars_in(self) -> Scalars:
@@ -179,7 +179,7 @@ class _Writer:
         self.module.depth -= 1
 
     def steps(self) -> None:
-        """Write the lines of all equations, with a ``del`` for arrays after their last use."""
+        """Write the lines of all equations, and ``del`` after the last use of large arrays."""
         dropped, guards = self.dropped(), self.program.index.guards
         plan = self.plan
         kept = [self.text(v) for v in (*plan.reused, *plan.turns)]  # for the next step
@@ -201,7 +201,7 @@ class _Writer:
             self.guard(guard)
 
     def dropped(self) -> dict[int, list[int]]:
-        """By position, the large arrays to delete then: nothing reads or overwrites them."""
+        """By position, the large arrays to delete there. Nothing reads or overwrites them later."""
         taken, first_result = set(self.plan.takes.values()), self.program.index.first_result
         dropped: dict[int, list[int]] = {}
         for variable in range(first_result, len(self.plan.specs)):
@@ -273,11 +273,11 @@ class _Writer:
             self.made[first] = boxed(equation, name)
 
     def form(self, equation: Equation) -> Loop | Choice | None:
-        """The loop or choice that an equation is written out as; None for other equations."""
+        """The loop or choice as which an equation is written; None for other equations."""
         return form_of(equation, self.plan.specs) if self.module.depth <= DEEPEST else None
 
     def receive(self, variable: int, number: str, box: str) -> None:
-        """Note that a result is a Python number, which ``box`` converts to NumPy's."""
+        """Note that a result is a Python number, which ``box`` converts to NumPy's scalar."""
         self.numbers[variable] = number
         if variable in self.scalars.as_numpy:
             self.texts[variable] = self.scope.fresh(f"{number}_")
@@ -286,7 +286,7 @@ class _Writer:
             self.made[variable] = box
 
     def enter(self, variables: Iterable[int]) -> None:
-        """Write lines that convert to Python numbers those variables that are needed as such."""
+        """Write lines that convert variables to Python numbers, if they are needed as such."""
         for variable in variables:
             if variable in self.scalars.entering and variable not in self.numbers:
                 text = self.text(variable)
@@ -296,7 +296,7 @@ class _Writer:
                 self.line(f"{name} = {self.python_type(variable)}({text})")
 
     def enters_for_good(self, variable: int) -> bool:
-        """Whether a variable is needed only as a Python number."""
+        """Whether a variable is needed as a Python number only."""
         return (
             variable in self.scalars.entering
             and variable not in self.scalars.as_numpy

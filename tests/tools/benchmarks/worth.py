@@ -26,7 +26,7 @@ from unittest.mock import patch
 import numpy as np
 
 import funcgrad as fg
-from funcgrad._backends.numpy import plan, prepare, writer
+from funcgrad._backends.numpy import loops, plan, prepare, writer
 from funcgrad._backends.numpy.backend import compile_program
 from funcgrad._backends.numpy.prepare import prepared
 from funcgrad._backends.numpy.scalars import NONE
@@ -142,8 +142,12 @@ def _planning() -> list[Subject]:
     def nothing_taken(program: Program) -> plan.Plan:
         return replace(plan.plan_of(program), takes={})
 
+    def as_without_steps(body: Program, shared: int, carried: int) -> plan.Plan:
+        return plan.plan_of(body)
+
     changes = {
         "results over operands (planning)": (writer, "plan_of", nothing_taken),
+        "memory of steps (planning)": (loops, "plan_of_steps", as_without_steps),
         "Python's floats (writing)": (writer, "scalars_of", lambda *args, **kwargs: NONE),
     }
     return [Subject(name, changes=(change,)) for name, change in changes.items()]
