@@ -79,8 +79,8 @@ def compile_program(program: Program, raises: bool = True) -> Run:
     """
     if not program.is_raw:
         raise ProgramError(
-            f"program {program.name}: a constant belongs to a transformation that runs around it, so"
-            " NumPy cannot run it. Call the program itself."
+            f"program {program.name}: a constant belongs to a transformation that runs around it,"
+            " so NumPy cannot run it. Call the program itself."
         )
     program = with_compiled_bodies(program, partial(compile_program, raises=False))
     source = numpy_source(program, lines=True, raises=raises)
