@@ -30,8 +30,8 @@ Tensor(9.0)
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Final, Protocol
 
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._core.trace import Raw
@@ -40,6 +40,62 @@ from funcgrad.errors import GuardError
 
 MISS: Final[Any] = object()
 """Returned by specialized code for a call that it does not handle."""
+
+
+class DirectlyCalled:
+    """The base class of functions whose calls a backend's machine code may take.
+
+    Attributes
+    ----------
+    _ways : tuple
+        Tables of the backend's, which are tried one after the other, and last a function in Python,
+        which takes all calls.
+    taken_by : object
+        The machine code that takes calls of the class.
+    """
+
+    __slots__ = ("_ways",)
+    _ways: tuple[Any, ...]
+    taken_by: ClassVar[object] = None
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The outside values that a program relies on, and where they are.
+
+    Attributes
+    ----------
+    attributes : tuple of (owner, name, value)
+        Attributes of Python's functions and cells, and slots of objects that have one slot.
+    entries : tuple of (dict, key, value)
+        Or ``MISS`` in place of the value, if there is no such key.
+    sizes : tuple of (dict, size)
+    others : callable, optional
+        Returns whether all other outside values are unchanged.
+    """
+
+    attributes: tuple[tuple[Any, str, Any], ...]
+    entries: tuple[tuple[Any, str, Any], ...]
+    sizes: tuple[tuple[Any, int], ...]
+    others: Callable[[], bool] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Direct:
+    """How a backend's machine code takes the calls of users' functions.
+
+    Attributes
+    ----------
+    table : callable
+        From the types of the arguments' leaves, the outside values, and the function that joins
+        results (None for one result, ``tuple``, or another) to a table for ``DirectlyCalled``; None
+        if such calls are left to Python.
+    take_calls : callable
+        Has the machine code take the calls of a class.
+    """
+
+    table: Callable[[Sequence[type[Any]], Places, Callable[..., Any] | None], Any]
+    take_calls: Callable[[type[DirectlyCalled]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +119,13 @@ class Compiled:
         Whether NumPy may warn of overflow and the like in ``run``. The caller silences NumPy then.
     is_fresh : bool
         Whether all results of ``run`` are new arrays, never views of its inputs.
+    direct : Direct, optional
     """
 
     run: Callable[..., tuple[Any, ...] | None]
     warns: bool = True
     is_fresh: bool = False
+    direct: Direct | None = None
 
 
 def evaluated(program: Program) -> Compiled:

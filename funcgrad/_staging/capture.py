@@ -38,6 +38,7 @@ from weakref import ref as reference
 
 import numpy as np
 
+from funcgrad._backends.interface import Places
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._base.locks import cached_property
 from funcgrad._core.primitive import Primitive
@@ -160,6 +161,10 @@ class Capture:
         if self.draws:
             self._watch.unset(KEY_USES, current_uses)
         return self._watch.function()
+
+    def places(self) -> Places:
+        """The same for machine code that looks at objects in memory."""
+        return self._watch.places()
 
     def unchanged(self) -> bool:
         """Whether nothing that is watched has changed."""
@@ -348,7 +353,7 @@ class Capture:
 
     def _space(self, values: Mapping[str, Any], kind: type[Any] | None = None) -> _Space:
         """Watch how many attributes a module, class or object has, and those that are looked up."""
-        self._watch.holds("len({}) == {}", values, len(values))
+        self._watch.size(values)
         space = _Space(values, self._expected, REFLECTIVE if kind is None else INSPECTING)
         if kind is not None:
             # Code that is not followed, of a library's base class or `fg.tree`, may read any.
@@ -411,7 +416,7 @@ class Capture:
         if "__wrapped__" in fields:
             # A wrapper of the user's function, such as a jitted one or one with rules: its private
             # attributes (caches) may change, those that the user set may not.
-            self._watch.holds("len({}) == {}", fields, len(fields))
+            self._watch.size(fields)
             self._expected = True  # it may have run before
             for attribute in list(fields):
                 if attribute in ("__wrapped__", "_rules") or not attribute.startswith("_"):

@@ -262,6 +262,18 @@ def write_attempt(
     return body.function("attempt", f"{inputs}given")
 
 
+def joined(result: Structure) -> Callable[..., Any] | None:
+    """The function that joins the tensors of a result to its tree; None if it is one tensor."""
+    first, *others = result.tokens
+    if first is None:
+        return None
+    if first[0] is tuple and not any(others):
+        return tuple
+    body = Body()
+    body.line(f"return {_written(body, result)}")
+    return body.function("joined", ", ".join([f"t{k}" for k in range(result.num_leaves)]))
+
+
 def told_by_operation(program: Program, values: Sequence[Value], error: Exception) -> Exception:
     """The error that the failing operation itself raises, in place of a compiled program's.
 

@@ -27,7 +27,7 @@ from typing import Any, Final, Generic, ParamSpec, TypeVar
 from weakref import WeakMethod
 
 from funcgrad._backends.choice import LateChoice, chosen_backend, thread_count
-from funcgrad._backends.interface import MISS, Backend, Compiled, evaluated
+from funcgrad._backends.interface import MISS, Backend, Compiled, DirectlyCalled, evaluated
 from funcgrad._backends.numpy.backend import NUMPY
 from funcgrad._base.interpreters import doubt
 from funcgrad._base.users_line import shorten, warn_user
@@ -68,7 +68,7 @@ class JitWarning(RuntimeWarning):
     """A jitted function runs without being staged, or by another backend than was asked for."""
 
 
-class Jitted(Generic[P, R]):
+class Jitted(DirectlyCalled, Generic[P, R]):
     """A function that is staged when it is first called; see ``jit``."""
 
     def __init__(
@@ -85,6 +85,7 @@ class Jitted(Generic[P, R]):
         self._signatures: dict[Hashable, Signature] = {}
         self._forms: dict[Form, tuple[Signature, Callable[[Any, Any], Any] | None]] = {}
         self._entries: tuple[Callable[[Any, Any], Any], ...] = unstaged_entries(f, static)
+        self._ways = (_BY_PYTHON,)
         self._failures: deque[Failure] = deque(maxlen=_MOST_FAILURES)
         self._stagings: list[None] = []  # a list, to which many threads may append
         update_wrapper(self, f, updated=())  # a jitted function has attributes of its own
@@ -201,7 +202,7 @@ class Jitted(Generic[P, R]):
             return known
         for oldest in list(self._signatures)[: 1 - _MOST_SIGNATURES]:
             self._forms = {}
-            self._entries = ()  # one might use the dropped signature
+            self._forget()  # an entry might use the dropped signature
             self._signatures.pop(oldest, None)
         return self._signatures.setdefault(key, Signature())
 
@@ -211,12 +212,23 @@ class Jitted(Generic[P, R]):
         if known is not variants:  # another thread may have dropped these, or others, meanwhile
             if len(self._forms) >= _MOST_SIGNATURES:
                 self._forms = {}
-                self._entries = ()
+                self._forget()
             entry = write_entry(form, variants)
             self._forms[form] = variants, entry
         if entry is not None:
             others = [other for other in self._entries if other is not entry]
             self._entries = (entry, *others)[:_MOST_ENTRIES]
+            if not form.static:
+                self._add_ways(variants.tables(form.leaves, Jitted))
+
+    def _add_ways(self, tables: tuple[Any, ...]) -> None:
+        """Let machine code take calls by these tables first."""
+        others = [way for way in self._ways[:-1] if all(way is not table for table in tables)]
+        self._ways = (*[*tables, *others][:_MOST_ENTRIES], _BY_PYTHON)
+
+    def _forget(self) -> None:
+        """Have the next call take the general path."""
+        self._entries, self._ways = (), (_BY_PYTHON,)
 
     def _fresh(self, variants: Signature, args: Any, kwargs: Any) -> Any:
         """Stage the function, and return the new variant; MISS if it has to run unstaged."""
@@ -268,7 +280,7 @@ class Jitted(Generic[P, R]):
         variant = make_variant(optimized, *made, capture, compile)
         if is_kept:
             variants.add(variant)
-            self._entries = ()  # the next call takes the general path, and marks it as used
+            self._forget()  # the general path marks it as used
         return variant
 
     # Staging.
@@ -373,6 +385,10 @@ class Jitted(Generic[P, R]):
     def _warn(self, text: str) -> None:
         """Warn at the user's line that made the call."""
         warn_user(f"jit: {self.__name__} {text}", JitWarning)
+
+
+_BY_PYTHON: Final = Jitted.__call__
+"""It is called if machine code, which may become ``__call__``, does not take a call."""
 
 
 @answering

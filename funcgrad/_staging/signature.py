@@ -7,18 +7,20 @@ the outside values that the function reads are unchanged, for arguments for whic
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
-from funcgrad._backends.interface import MISS, Compiled
+from funcgrad._backends.interface import MISS, Compiled, DirectlyCalled
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._base.locks import ProcessLock
 from funcgrad._core import pytrees
 from funcgrad._core.trace import Value
 from funcgrad._hooks.key_uses import testify
+from funcgrad._hooks.result_watch import WATCHING
 from funcgrad._programs.program import Program
 from funcgrad._staging.capture import Capture
 from funcgrad._staging.derived import Compile, ProgramCall
-from funcgrad._staging.entry import write_attempt
+from funcgrad._staging.entry import joined, write_attempt
 from funcgrad.errors import GuardError
 from funcgrad.tensor.tensor import wrap
 
@@ -49,6 +51,18 @@ class Variant:
     capture: Capture
     call: ProgramCall
     was_used: bool = False
+
+    def table(self, types: tuple[type[Any], ...], kind: type[DirectlyCalled]) -> Any:
+        """The table by which machine code takes calls of a class; None if it does not."""
+        direct, places = self.compiled.direct, self.capture.places()
+        if direct is None:
+            return None
+        begun = WATCHING, "begun", False
+        places = replace(places, attributes=(*places.attributes, begun))
+        table = direct.table(types, places, joined(self.program.result))
+        if table is not None:
+            direct.take_calls(kind)
+        return table
 
 
 def make_variant(
@@ -82,6 +96,7 @@ class Signature:
         self._variants: tuple[Variant, ...] = ()
         self.attempts: tuple[Callable[..., Any], ...] = ()
         self.watched = True
+        self._tables: dict[tuple[type[Any], ...], tuple[Any, ...]] = {}
         self._changes = 0
         self._wasted = 0, ""
 
@@ -93,6 +108,14 @@ class Signature:
                 variant.was_used = True
                 return result
         return MISS
+
+    def tables(self, types: tuple[type[Any], ...], kind: type[DirectlyCalled]) -> tuple[Any, ...]:
+        """The tables by which machine code takes calls of a class, for arguments of these types."""
+        tables = self._tables
+        if types not in tables:
+            made = [variant.table(types, kind) for variant in self._variants]
+            tables[types] = tuple([table for table in made if table is not None])
+        return tables[types]
 
     def run_inside(self, values: Sequence[Value]) -> Any:
         """Return the result inside of other transformations; MISS if no variant fits."""
@@ -156,5 +179,6 @@ class Signature:
 
     def _set(self, variants: Sequence[Variant]) -> None:
         """Publish variants; the tuple by which new variants are recognized is set last."""
+        self._tables = {}
         self.attempts = tuple([variant.attempt for variant in variants])
         self._variants = tuple(variants)

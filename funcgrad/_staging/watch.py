@@ -23,10 +23,12 @@ from contextlib import suppress
 from contextvars import ContextVar
 from keyword import iskeyword
 from operator import is_not
+from types import CellType, FunctionType, MappingProxyType
 from typing import Any, Final
 
 import numpy as np
 
+from funcgrad._backends.interface import MISS, Places
 from funcgrad._core.users_values import FREE
 from funcgrad._programs.equation import exact_key
 from funcgrad._staging.generated import Body
@@ -53,20 +55,33 @@ class Watch:
         The name by which code reaches the places that are added next.
     """
 
-    __slots__ = ("_body", "_conditions", "about")
+    __slots__ = ("_body", "_conditions", "_places", "about")
 
     def __init__(self) -> None:
         self._body = Body()
         self._conditions: dict[str, str] = {}
+        self._places: dict[str, tuple[str, tuple[Any, ...]]] = {}  # what machine code can look at
         self.about = ""
 
     def function(self) -> Callable[[], bool] | None:
         """A function that returns whether nothing has changed; None if nothing is watched."""
-        if not self._conditions:
+        return self._function([*self._conditions])
+
+    def places(self) -> Places:
+        """The same for code that looks at objects in memory."""
+        attributes, entries, sizes = [
+            tuple([place for kind, place in self._places.values() if kind == wanted])
+            for wanted in ("attributes", "entries", "sizes")
+        ]
+        others = [text for text in self._conditions if text not in self._places]
+        return Places(attributes, entries, sizes, self._function(others))
+
+    def _function(self, conditions: Sequence[str]) -> Callable[[], bool] | None:
+        if not conditions:
             return None
         body = self._body.begun_anew()
         body.line("try:")
-        body.line(f"return ({' and '.join(self._conditions)})", 2)
+        body.line(f"return ({' and '.join(conditions)})", 2)
         # A missing place raises: a KeyError, an AttributeError, or an error of a user's class.
         body.line("except Exception:")
         body.line("return False", 2)
@@ -81,9 +96,9 @@ class Watch:
             return about
         return None
 
-    def holds(self, condition: str, *values: object) -> None:
+    def holds(self, condition: str, *values: object) -> str:
         """Watch that a condition holds: its text, with braces for the values."""
-        self._add(condition.format(*[self._body.literal(value) for value in values]))
+        return self._add(condition.format(*[self._body.literal(value) for value in values]))
 
     def attribute(self, owner: object, name: str) -> None:
         """Watch that an attribute stays the same object, or stays missing."""
@@ -91,17 +106,29 @@ class Watch:
         if value is ABSENT or iskeyword(name):
             self.holds("{}({}, {}) is {}", look, owner, name, value)
         else:
-            self._is(f"{self._body.name(owner)}.{name}", value)
+            condition = self._is(f"{self._body.name(owner)}.{name}", value)
+            if name in _IN_MEMORY.get(type(owner), ()):
+                self._places[condition] = "attributes", (owner, name, value)
 
     def entry(self, mapping: Mapping[str, Any], key: str) -> None:
         """Watch that an entry of a mapping stays the same object, or stays missing."""
         value = mapping.get(key, ABSENT)
         if value is ABSENT:
-            self.holds("{} not in {}", key, mapping)
+            condition, value = self.holds("{} not in {}", key, mapping), MISS
         elif type(value) is _LAZY:  # the module comes into its place when code reads the name
             self.holds("type({}[{}]) is {}", mapping, key, _LAZY)
+            return
         else:
-            self._is(f"{self._body.name(mapping)}[{key!r}]", value)
+            condition = self._is(f"{self._body.name(mapping)}[{key!r}]", value)
+        if type(mapping) is dict:
+            self._places[condition] = "entries", (mapping, key, value)
+
+    def size(self, container: Any) -> None:
+        """Watch that a container keeps its number of elements."""
+        count = len(container)
+        condition = self.holds("len({}) == {}" if count else "not {}", container, count)
+        if type(container) is dict:
+            self._places[condition] = "sizes", (container, count)
 
     def contents(self, container: object, read: Callable[[Any], Sequence[Any] | None]) -> None:
         """Watch the objects in a container and their order, as the function ``read`` lists them."""
@@ -109,7 +136,7 @@ class Watch:
         # A copy, since another thread may change the container.
         parts = dict(container) if isinstance(container, dict) else dict(enumerate(before))
         if kind in (list, dict) and len(before) <= (_FEW if kind is list else 0):
-            self.holds("len({}) == {}" if before else "not {}", container, len(before))
+            self.size(container)
         elif kind is dict and len(parts) <= _FEW and {*map(type, parts)} == {str}:
             self.holds("[*{}] == {}", container, list(parts))
         else:
@@ -135,16 +162,23 @@ class Watch:
         names = self._body.name(variable.get), self._body.name(read)
         self._add(f"({names[0]}() is None or {names[1]}() is None)")
 
-    def _is(self, text: str, value: object) -> None:
+    def _is(self, text: str, value: object) -> str:
         """Watch that an expression gives the same object, or an exactly equal scalar or string."""
         name = self._body.name(value)
         condition = f"{text} is {name}"
         if type(value) in PLAIN:
             condition = f"({condition} or {self._body.name(_alike)}({text}, {name}))"
-        self._add(condition)
+        return self._add(condition)
 
-    def _add(self, condition: str) -> None:
+    def _add(self, condition: str) -> str:
         self._conditions.setdefault(condition, self.about)
+        return condition
+
+
+_IN_MEMORY: Final[Mapping[type[Any], tuple[str, ...]]] = MappingProxyType(
+    {FunctionType: ("__code__", "__defaults__", "__kwdefaults__"), CellType: ("cell_contents",)}
+)
+"""Attributes that are fields of CPython's objects."""
 
 
 def entries(mapping: Mapping[Any, Any]) -> list[Any]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Mapping
+from types import CellType, MappingProxyType
 from typing import Any, Final
 
 import numpy as np
@@ -19,8 +20,14 @@ from funcgrad.errors import FuncgradError
 HEAD: Final = object.__basicsize__
 """The bytes of an object before its own fields: a number, or the address of an array's."""
 
+ARRAY_RANK: Final = HEAD + 8
+ARRAY_SIZES: Final = HEAD + 16
+ARRAY_DTYPE: Final = HEAD + 40
 ARRAY_FLAGS: Final = HEAD + 48
 """Where the flags of an array lie."""
+
+TUPLE_ITEMS: Final = tuple.__basicsize__
+"""Where the items of a tuple begin."""
 
 DENSE: Final = 0x101
 """The flags of an array that lies in C order, each number where the processor wants it."""
@@ -29,20 +36,27 @@ WRITABLE: Final = 0x501
 """The flags of such an array that may be written to."""
 
 _FUNCTIONS: Final = (
+    "PyContextVar_Get",
+    "PyDict_GetItem",
     "PyErr_CheckSignals",
+    "PyErr_Clear",
     "PyErr_NoMemory",
     "PyErr_Occurred",
     "PyEval_RestoreThread",
     "PyEval_SaveThread",
+    "PyFloat_FromDouble",
     "PyGILState_Ensure",
     "PyGILState_Release",
-    "PyLong_FromLongLong",
+    "PyObject_CallNoArgs",
     "PyObject_Vectorcall",
+    "PyTuple_New",
+    "PyTuple_SetItem",
+    "PyType_GenericAlloc",
     "Py_DecRef",
     "Py_IncRef",
 )
 
-_OF_C: Final = ("malloc", "realloc", "free", "fmod", "fmodf")
+_OF_C: Final = ("malloc", "realloc", "free", "fmod", "fmodf", "memcmp")
 
 COPYING: Final = tuple(
     [
@@ -55,7 +69,7 @@ COPYING: Final = tuple(
 on Arm and one on Intel."""
 
 # Places in the table of NumPy's C API, the same in all versions (numpy/__multiarray_api.h).
-_ARRAY_TYPE, _NEW_FROM_DESCR = 2, 94
+_ARRAY_TYPE, _SCALAR, _NEW_FROM_DESCR = 2, 60, 94
 
 
 class NativeError(FuncgradError):
@@ -79,6 +93,7 @@ def checked() -> None:
         They do not: this is another interpreter, or another version of NumPy.
     """
     array, number = np.zeros((3, 5), np.float32), complex(2.5, -1.5)
+    pair = array, number
     scalars = [np.dtype(code).type(1) for code in "?bhilqBHILQefdFD"]
     facts = {
         "the interpreter is CPython": ctypes.sizeof(ctypes.c_void_p) == 8,
@@ -90,6 +105,7 @@ def checked() -> None:
             for other in (array, array.T, np.broadcast_to(array, (3, 5)))
         ]
         == [WRITABLE, WRITABLE - 1, DENSE],
+        "a tuple's items": _read(id(pair) + TUPLE_ITEMS) == id(array),
         "a float": _read(id(2.5) + HEAD, ctypes.c_double) == 2.5,
         "a complex number": ctypes.string_at(id(number) + HEAD, 16) == np.array(number).tobytes(),
         "NumPy scalars": all(
@@ -101,6 +117,48 @@ def checked() -> None:
     wrong = [name for name, holds in facts.items() if not holds]
     if wrong:
         raise NativeError(f"native code: memory is laid out in another way: {', '.join(wrong)}")
+
+
+def takes_calls() -> bool:
+    """Whether the objects that calls are made of lie in memory as this package believes.
+
+    If not, calls are left to Python, which gives programs their raw values.
+    """
+    array = np.zeros((3, 5), np.float32)
+    sizes = _read(id(array) + ARRAY_SIZES)
+    return all(
+        [
+            [_read(id(x) + HEAD) for x in ((array, 2.5), {"a": 1, "b": 2})] == [2, 2],
+            _read(id(array) + ARRAY_RANK, ctypes.c_int) == 2,
+            _read(id(array) + ARRAY_DTYPE) == id(array.dtype),
+            [_read(sizes + 8 * k) for k in range(2)] == [3, 5],
+            None not in _FIELDS.values(),
+        ]
+    )
+
+
+def field_offset(owner: object, name: str) -> int:
+    """Where an attribute is, in bytes from its owner: a function, a cell, or one with one slot."""
+    return _FIELDS.get((type(owner), name)) or HEAD
+
+
+def _fields() -> Mapping[tuple[type[Any], str], int | None]:
+    def example(x: float = 2.5, *, y: float = 1.5) -> float:
+        return x + y
+
+    names = ("__code__", "__defaults__", "__kwdefaults__")
+    holders = [(example, name) for name in names] + [(CellType(example), "cell_contents")]
+    return {(type(holder), name): _offset(holder, name) for holder, name in holders}
+
+
+def _offset(holder: object, name: str) -> int | None:
+    address, value = id(holder), id(getattr(holder, name))
+    offsets = range(HEAD, type(holder).__basicsize__, 8)
+    return next((offset for offset in offsets if _read(address + offset) == value), None)
+
+
+_FIELDS: Final = MappingProxyType(_fields())
+"""Where attributes of functions and cells are; None if they are elsewhere."""
 
 
 def _table() -> Any:
@@ -121,6 +179,7 @@ def symbols() -> Mapping[str, int]:
         name: ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
         for name in (*_FUNCTIONS, *_OF_C, *COPYING)
     }
+    known["PyArray_Scalar"] = table[_SCALAR]
     known["PyArray_NewFromDescr"] = table[_NEW_FROM_DESCR]
     return known
 

@@ -24,7 +24,8 @@ from funcgrad._backends.native.functions import write_function, write_module
 from funcgrad._backends.native.native_code import BEST, SharedCode, native_code_of
 from funcgrad._backends.native.native_module import Function, NativeModule
 from funcgrad._backends.native.processor import Toolchain
-from funcgrad._backends.native.runtime import CALLS, Runtime, runtime_text
+from funcgrad._backends.native.runtime import CALLS, Runtime
+from funcgrad._backends.native.runtime_text import runtime_text
 from funcgrad._backends.native.thread_pool import POOL, has_threads
 from funcgrad._base.locks import cached_property, uninterrupted
 from funcgrad._core.primitive import Primitive
@@ -119,7 +120,8 @@ class NativeBackend:
             known["share"] = POOL.share(self._tools)
         shared, threads = self._shared, self.threads
         code = native_code_of(shared, program, lambda: self._written(program), known, threads)
-        return Compiled(runtime.function(program, code), code.calls_back, is_fresh=True)
+        run, direct = runtime.function(program, code), runtime.direct(program, code)
+        return Compiled(run, code.calls_back, is_fresh=True, direct=direct)
 
     def inspect(self, program: Program) -> str:
         """The text of the LLVM module, below the operations that are called back, and why."""

@@ -191,7 +191,7 @@ def native_code_of(
     NativeError
         LLVM refuses the text, or a symbol is not among ``symbols``.
     """
-    words, tools, time_left = np.zeros(4, np.int64), shared.tools, TimeLeft()
+    words, tools, time_left = np.zeros(3, np.int64), shared.tools, TimeLeft()
     referents: list[Any] = [shared, program]
     key = shared.keys.key(program, shared.arithmetic, threads) if is_on() else None
 
@@ -217,7 +217,7 @@ def native_code_of(
         use(made)
         needs = made.needs
         unlocked = 1 if needs.is_long else 2 * ("look" in needs.symbols and not needs.calls_back)
-        words[1:] = unlocked, len(program.inputs), needs.size
+        words[1:] = unlocked, needs.size
         if made.level != BEST:
             time_left.nanoseconds = _PATIENCE
         return NativeCode(words, needs.calls_back, time_left, improve, referents)
