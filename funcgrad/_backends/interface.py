@@ -60,7 +60,7 @@ class DirectlyCalled:
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class OutsidePlaces:
     """The outside values that a program relies on, and where they are.
 
     Attributes
@@ -68,7 +68,7 @@ class Places:
     attributes : tuple of (owner, name, value)
         Attributes of Python's functions and cells, and slots of objects that have one slot.
     entries : tuple of (dict, key, value)
-        Or ``MISS`` in place of the value, if there is no such key.
+        The value is ``MISS`` where the key is missing.
     sizes : tuple of (dict, size)
     others : callable, optional
         Returns whether all other outside values are unchanged.
@@ -94,7 +94,7 @@ class Direct:
         Has the machine code take the calls of a class.
     """
 
-    table: Callable[[Sequence[type[Any]], Places, Callable[..., Any] | None], Any]
+    table: Callable[[Sequence[type[Any]], OutsidePlaces, Callable[..., Any] | None], Any]
     take_calls: Callable[[type[DirectlyCalled]], None]
 
 

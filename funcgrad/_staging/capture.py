@@ -38,7 +38,7 @@ from weakref import ref as reference
 
 import numpy as np
 
-from funcgrad._backends.interface import Places
+from funcgrad._backends.interface import OutsidePlaces
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._base.locks import cached_property
 from funcgrad._core.primitive import Primitive
@@ -162,8 +162,8 @@ class Capture:
             self._watch.unset(KEY_USES, current_uses)
         return self._watch.function()
 
-    def places(self) -> Places:
-        """The same for machine code that looks at objects in memory."""
+    def places(self) -> OutsidePlaces:
+        """The places of `check`, for machine code that looks at objects in memory."""
         return self._watch.places()
 
     def unchanged(self) -> bool:

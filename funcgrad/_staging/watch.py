@@ -18,7 +18,7 @@ True
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Sized
 from contextlib import suppress
 from contextvars import ContextVar
 from keyword import iskeyword
@@ -28,7 +28,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from funcgrad._backends.interface import MISS, Places
+from funcgrad._backends.interface import MISS, OutsidePlaces
 from funcgrad._core.users_values import FREE
 from funcgrad._programs.equation import exact_key
 from funcgrad._staging.generated import Body
@@ -60,21 +60,21 @@ class Watch:
     def __init__(self) -> None:
         self._body = Body()
         self._conditions: dict[str, str] = {}
-        self._places: dict[str, tuple[str, tuple[Any, ...]]] = {}  # what machine code can look at
+        self._places: dict[str, tuple[str, tuple[Any, ...]]] = {}  # for machine code
         self.about = ""
 
     def function(self) -> Callable[[], bool] | None:
         """A function that returns whether nothing has changed; None if nothing is watched."""
         return self._function([*self._conditions])
 
-    def places(self) -> Places:
-        """The same for code that looks at objects in memory."""
+    def places(self) -> OutsidePlaces:
+        """The watched places, for code that looks at objects in memory."""
         attributes, entries, sizes = [
             tuple([place for kind, place in self._places.values() if kind == wanted])
             for wanted in ("attributes", "entries", "sizes")
         ]
         others = [text for text in self._conditions if text not in self._places]
-        return Places(attributes, entries, sizes, self._function(others))
+        return OutsidePlaces(attributes, entries, sizes, self._function(others))
 
     def _function(self, conditions: Sequence[str]) -> Callable[[], bool] | None:
         if not conditions:
@@ -123,7 +123,7 @@ class Watch:
         if type(mapping) is dict:
             self._places[condition] = "entries", (mapping, key, value)
 
-    def size(self, container: Any) -> None:
+    def size(self, container: Sized) -> None:
         """Watch that a container keeps its number of elements."""
         count = len(container)
         condition = self.holds("len({}) == {}" if count else "not {}", container, count)
@@ -135,7 +135,8 @@ class Watch:
         kind, before = type(container), read(container) or ()
         # A copy, since another thread may change the container.
         parts = dict(container) if isinstance(container, dict) else dict(enumerate(before))
-        if kind in (list, dict) and len(before) <= (_FEW if kind is list else 0):
+        most = {list: _FEW, dict: 0}.get(kind, -1)
+        if isinstance(container, Sized) and len(before) <= most:
             self.size(container)
         elif kind is dict and len(parts) <= _FEW and {*map(type, parts)} == {str}:
             self.holds("[*{}] == {}", container, list(parts))

@@ -1,7 +1,7 @@
-"""Tables by which the runtime's text takes calls: the arguments, what runs, and the results.
+"""Tables by which the runtime takes calls: the arguments, the program, and the results.
 
 A table for raw values only finds their memory. A table for a caller's own arguments, tensors and
-arrays that are no parts of trees, checks first that they are of the kinds that the program is for,
+arrays in tuples and dicts, checks first that they are of the kinds that the program is for,
 that no outside value has changed, and that the program's best code is there.
 """
 
@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from funcgrad._backends.interface import MISS, Places
+from funcgrad._backends.interface import MISS, OutsidePlaces
 from funcgrad._backends.native.cpython import (
     ARRAY_DTYPE,
     ARRAY_RANK,
@@ -22,7 +22,7 @@ from funcgrad._backends.native.cpython import (
     TUPLE_ITEMS,
     field_offset,
 )
-from funcgrad._backends.native.entry_text import Step
+from funcgrad._backends.native.entry_text import TableStep
 from funcgrad._backends.native.native_code import NativeCode
 from funcgrad._base.floating_errors import ERROR_STATE
 from funcgrad._core.pytrees import Structure
@@ -33,7 +33,7 @@ from funcgrad.tensor.tensor import Tensor
 Table: TypeAlias = tuple[np.ndarray[Any, Any], tuple[Any, ...]]
 """Words, and the objects that they refer to."""
 
-Path: TypeAlias = tuple[tuple[Step, int, int], ...]
+Path: TypeAlias = tuple[tuple[TableStep, int, int], ...]
 """Steps from the arguments to one of them, or to a part of it."""
 
 _ALL: Final = -1
@@ -47,7 +47,7 @@ def raw_table(program: Program, code: NativeCode) -> Table:
     table = _UnfinishedTable(program, code)
     for number in range(len(program.inputs)):
         table.go(_argument(number))
-        table.step(Step.OPERAND, 8 * number)
+        table.step(TableStep.OPERAND, 8 * number)
     return table.finished(len(program.inputs), None, tuple)
 
 
@@ -55,13 +55,13 @@ def tensor_table(
     program: Program,
     code: NativeCode,
     types: Sequence[type[Any]],
-    places: Places,
+    places: OutsidePlaces,
     build: Callable[..., Any] | None,
 ) -> Table | None:
     """A table for arguments with leaves of these types; see ``Direct.table``.
 
-    None if such calls are left to Python: with names, integers of Python's, trees of classes, or
-    trees that may change while the program runs, and if the program calls Python's functions.
+    None if such calls are left to Python: with names, integers of Python's, lists and classes, and
+    if the program calls Python's functions.
     """
     specs = program.specs()
     weak = [spec for spec in program.inputs if spec.weak and spec.dtype.kind in "bi"]
@@ -73,10 +73,9 @@ def tensor_table(
     variable = ERROR_STATE.read.__self__  # type: ignore[attr-defined]  # of a method
     states = table.address(ERROR_STATE.usual), table.address(ERROR_STATE.silent)
     table.begin(variable)
-    table.step(Step.STATE, 0, *states)
+    table.step(TableStep.STATE, 0, *states)
     table.places(places)  # which may call Python, so it comes before the arguments
-    may_change = bool(code.words[1])  # other threads run meanwhile
-    count = table.trees(program.arguments, types, may_change)
+    count = table.trees(program.arguments, types)
     return None if count is None else table.finished(count, Tensor, build)
 
 
@@ -86,7 +85,7 @@ def is_float(spec: Spec) -> bool:
 
 
 def _argument(number: int) -> Path:
-    return (Step.BEGIN, 0, 0), (Step.FOLLOW, 8 * number, 0)
+    return (TableStep.BEGIN, 0, 0), (TableStep.FOLLOW, 8 * number, 0)
 
 
 class _UnfinishedTable:
@@ -102,13 +101,13 @@ class _UnfinishedTable:
         self._referents.append(value)
         return id(value)
 
-    def step(self, code: Step, offset: int = 0, first: int = 0, second: int = 0) -> None:
+    def step(self, code: TableStep, offset: int = 0, first: int = 0, second: int = 0) -> None:
         """Append a step."""
         self._steps += code, offset, first, second
 
     def begin(self, owner: object) -> None:
         """Go on from an object."""
-        self.step(Step.BEGIN, 0, 0, self.address(owner))
+        self.step(TableStep.BEGIN, 0, 0, self.address(owner))
 
     def go(self, path: Path) -> None:
         """Go to a part of the arguments."""
@@ -117,37 +116,34 @@ class _UnfinishedTable:
 
     def is_there(self, offset: int, value: object) -> None:
         """Check that the address of an object is there."""
-        self.step(Step.EQUAL, offset, _ALL, self.address(value))
+        self.step(TableStep.EQUAL, offset, _ALL, self.address(value))
 
-    def trees(
-        self, arguments: Structure, types: Sequence[type[Any]], may_change: bool
-    ) -> int | None:
+    def trees(self, arguments: Structure, types: Sequence[type[Any]]) -> int | None:
         """Check and read the arguments of a call, and return how many there are.
 
-        None if some are named or too deep, or in containers of other classes or that may change.
+        None if some are named, too deep, or in containers that are neither tuples nor dicts.
         """
-        known: tuple[type[Any], ...] = (tuple, NoneType, *(() if may_change else (dict,)))
         _, (_, count, _), *tokens = arguments.tokens  # type: ignore[misc]  # two containers
         waiting = [_argument(number) for number in reversed(range(count))]
         leaves = enumerate(types)
         for token in tokens:
-            if not waiting:  # the container of what is named
+            if not waiting:  # the container of named arguments
                 return count if token and not token[1] else None
             path = waiting.pop()
             if token is None:
                 self.leaf(path, *next(leaves))
                 continue
             kind, size, keys = token
-            if kind not in known or len(path) > _DEEPEST:
+            if kind not in (tuple, dict, NoneType) or len(path) > _DEEPEST:
                 return None
             self.go(path)
             self.is_there(HEAD - 8, kind)
             if kind is not NoneType:
-                self.step(Step.EQUAL, HEAD, _ALL, size)
-            parts: list[Path] = [((Step.FOLLOW, TUPLE_ITEMS + 8 * k, 0),) for k in range(size)]
+                self.step(TableStep.EQUAL, HEAD, _ALL, size)
+            ends: list[Path] = [((TableStep.FOLLOW, TUPLE_ITEMS + 8 * k, 0),) for k in range(size)]
             if kind is dict:
-                parts = [((Step.ITEM, 0, self.address(key)),) for key in keys]
-            waiting += [path + part for part in reversed(parts)]
+                ends = [((TableStep.ITEM, 0, self.address(key)),) for key in keys]
+            waiting += [path + end for end in reversed(ends)]
         return None
 
     def leaf(self, path: Path, number: int, kind: type[Any]) -> None:
@@ -157,40 +153,40 @@ class _UnfinishedTable:
         self.go(path)
         if kind is Tensor:
             self.is_there(HEAD - 8, Tensor)
-            self.step(Step.FOLLOW, HEAD)
+            self.step(TableStep.FOLLOW, HEAD)
         if shape:
             self.is_there(HEAD - 8, np.ndarray)
             self.is_there(ARRAY_DTYPE, dtype)
             sizes = np.array(shape, np.int64)
             self._referents.append(sizes)
-            self.step(Step.EQUAL, ARRAY_RANK, _INT, len(shape))
-            self.step(Step.SIZES, ARRAY_SIZES, sizes.nbytes, sizes.ctypes.data)
+            self.step(TableStep.EQUAL, ARRAY_RANK, _INT, len(shape))
+            self.step(TableStep.SIZES, ARRAY_SIZES, sizes.nbytes, sizes.ctypes.data)
         else:
             self.is_there(
                 HEAD - 8, {"f": float, "c": complex}[dtype.kind] if spec.weak else dtype.type
             )
-        self.step(Step.OPERAND, 8 * number)
+        self.step(TableStep.OPERAND, 8 * number)
 
-    def places(self, places: Places) -> None:
+    def places(self, places: OutsidePlaces) -> None:
         """Check that outside values are unchanged."""
         for owner, name, value in places.attributes:
             self.attribute(owner, name, value)
         for mapping, key, value in places.entries:
             self.begin(mapping)
             there = 0 if value is MISS else self.address(value)
-            self.step(Step.ENTRY, 0, there, self.address(key))
+            self.step(TableStep.ENTRY, 0, there, self.address(key))
         for mapping, size in places.sizes:
             self.begin(mapping)
-            self.step(Step.EQUAL, HEAD, _ALL, size)
+            self.step(TableStep.EQUAL, HEAD, _ALL, size)
         if places.others is not None:
             self.begin(places.others)
-            self.step(Step.HOLDS)
+            self.step(TableStep.HOLDS)
 
     def attribute(self, owner: object, name: str, value: object) -> None:
         """Check that a field of an object is unchanged."""
         there = 0 if value is None and name in _EMPTY else self.address(value)
         self.begin(owner)
-        self.step(Step.EQUAL, field_offset(owner, name), _ALL, there)
+        self.step(TableStep.EQUAL, field_offset(owner, name), _ALL, there)
 
     def finished(
         self, count: int, kind: type[Any] | None, build: Callable[..., Any] | None
@@ -212,7 +208,7 @@ class _UnfinishedTable:
             0 if kind is None else self.address(kind),
             form,
             *self._steps,
-            *(Step.END, 0, 0, 0),
+            *(TableStep.END, 0, 0, 0),
         ]
         return np.array(words, np.int64), (*self._referents, told)
 

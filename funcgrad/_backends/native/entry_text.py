@@ -9,7 +9,7 @@ from enum import IntEnum
 from typing import Final
 
 
-class Step(IntEnum):
+class TableStep(IntEnum):
     """The codes of a table's steps."""
 
     END, BEGIN, FOLLOW, EQUAL, SIZES, OPERAND, ITEM, ENTRY, STATE, HOLDS = range(10)
@@ -72,10 +72,10 @@ done:
 }
 
 ; A table is a tuple, whose first item is an array of words: 0 the words of its program; 1 how many
-; arguments a call has; 2, 3 how many of them are the program's inputs, and its results; 4 what the
-; results are, for each its dtype, its rank and its sizes, no dtype for Python's float; 5 the class
-; that wraps them, or 0; 6 the form of the whole: 0 one of them, 1 a tuple, else what a function
-; makes of them; from 7 on the steps that read the arguments.
+; arguments a call has; 2, 3 how many inputs and results the program has; 4 for each result its
+; dtype, which is 0 for Python's float, its rank and its sizes; 5 the class that wraps them, or 0; 6
+; the form of the whole: 0 one of them, 1 a tuple, else a function that joins them; from 7 on the
+; steps that read the arguments.
 ;
 ; Returns a new object: None if a guard fails, False if the table is for other calls.
 define ptr @run_table(ptr %table, ptr %args, i64 %given) nounwind {
@@ -92,26 +92,32 @@ entry:
   br i1 %as_many, label %look, label %unfit
 look:
   %ins = alloca ptr, i64 %inputs
+  %values = alloca ptr, i64 %inputs  ; objects that stay until the program has run
+  %bytes = mul i64 %inputs, 8
+  %empty = call ptr @memset(ptr %values, i32 0, i64 %bytes)
   %outs = alloca ptr, i64 %outputs
-  %numbers = alloca [16 x i8], i64 %outputs, align 16
+  %scalars = alloca [16 x i8], i64 %outputs, align 16
   %objects = alloca ptr, i64 %outputs
   %steps = getelementptr i64, ptr %words, i64 7
-  %fits = call i32 @read_arguments(ptr %steps, ptr %args, ptr %ins)
-  switch i32 %fits, label %raised [
-    i32 0, label %make
-    i32 1, label %unfit
-  ]
+  %misfit = call i32 @read_arguments(ptr %steps, ptr %args, ptr %ins, ptr %values)
+  %fits = icmp eq i32 %misfit, 0
+  br i1 %fits, label %make, label %refuse
+refuse:
+  call void @release(ptr %values, i64 %inputs)
+  %is_other = icmp eq i32 %misfit, 1
+  br i1 %is_other, label %unfit, label %raised
 make:
-  %room = call i1 @make_arrays(ptr %specs, i64 %outputs, ptr %outs, ptr %numbers, ptr %objects)
-  br i1 %room, label %run, label %raised
+  %room = call i1 @make_arrays(ptr %specs, i64 %outputs, ptr %outs, ptr %scalars, ptr %objects)
+  br i1 %room, label %run, label %refuse
 run:
   %status = call i32 @run_program(ptr %program, ptr %ins, ptr %outs)
+  call void @release(ptr %values, i64 %inputs)
   switch i32 %status, label %failed [
     i32 0, label %wrap
     i32 2, label %guard
   ]
 wrap:
-  %kept = call i1 @wrap(ptr %specs, i64 %outputs, ptr %numbers, ptr %kind, ptr %objects)
+  %kept = call i1 @wrap(ptr %specs, i64 %outputs, ptr %scalars, ptr %kind, ptr %objects)
   br i1 %kept, label %answer, label %drop
 answer:
   %form = load i64, ptr %words + 48
@@ -167,9 +173,10 @@ raised:
 
 ; Steps are of four words: a code, a number of bytes, and two values. Each looks at the object that
 ; the steps before have come to. Returns 0 if all hold, 1 if one does not, 2 with an exception.
-define internal i32 @read_arguments(ptr %steps, ptr %args, ptr %ins) nounwind {
+define internal i32 @read_arguments(ptr %steps, ptr %args, ptr %ins,
+    ptr %values) nounwind {
 entry:
-  %held = alloca ptr
+  %read = alloca ptr
   br label %next
 next:
   %step = phi ptr [%steps, %entry], [%step_following, %on]
@@ -230,6 +237,9 @@ given:
   %data = phi ptr [%value_place, %operand], [%elements, %flags]
   %in = getelementptr i8, ptr %ins, i64 %bytes
   store ptr %data, ptr %in
+  %held = getelementptr i8, ptr %values, i64 %bytes
+  store ptr %at, ptr %held
+  call void @Py_IncRef(ptr %at)
   br label %on
 look_up:  ; in a dict; 0 stands for no object
   %entry_found = call ptr @PyDict_GetItem(ptr %at, ptr %key)
@@ -237,11 +247,11 @@ look_up:  ; in a dict; 0 stands for no object
   %is_same = icmp eq i64 %found, %first
   br i1 %is_same, label %on, label %unfit
 state:  ; whether a context variable has one of two values
-  %failure = call i32 @PyContextVar_Get(ptr %at, ptr null, ptr %held)
+  %failure = call i32 @PyContextVar_Get(ptr %at, ptr null, ptr %read)
   %is_read = icmp eq i32 %failure, 0
   br i1 %is_read, label %compare, label %raised
 compare:
-  %value = load ptr, ptr %held
+  %value = load ptr, ptr %read
   call void @Py_DecRef(ptr %value)  ; the other references stay
   %number = ptrtoint ptr %value to i64
   %is_first = icmp eq i64 %number, %first
@@ -269,8 +279,8 @@ raised:
   ret i32 2
 }
 
-; Makes objects of the numbers among results, and wraps all.
-define internal i1 @wrap(ptr %specs, i64 %count, ptr %numbers, ptr %kind, ptr %objects) nounwind {
+; Makes objects of the scalars among results, and wraps all.
+define internal i1 @wrap(ptr %specs, i64 %count, ptr %scalars, ptr %kind, ptr %objects) nounwind {
 entry:
   %is_raw = icmp eq ptr %kind, null
   br label %next
@@ -290,7 +300,7 @@ item:
   %is_number = icmp eq ptr %array, null
   br i1 %is_number, label %make, label %there
 make:
-  %number = getelementptr [16 x i8], ptr %numbers, i64 %index
+  %number = getelementptr [16 x i8], ptr %scalars, i64 %index
   %is_float = icmp eq ptr %descr, null
   br i1 %is_float, label %make_float, label %make_scalar
 make_float:

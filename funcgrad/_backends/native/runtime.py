@@ -12,7 +12,7 @@ an array that is not in C order.
 Python if they do not take the call, as with trees and names. It is the method ``__call__`` of
 jitted functions once a program has been compiled.
 
-Programs run with and without the interpreter's lock, so what is called in their midst takes it.
+Programs run with and without the interpreter's lock, so functions that they call take it.
 ``look`` returns 1 with an exception, such as an interrupt, which a signal has brought, else 0, and
 lets go of the lock for the rest of the program. ``look_between_calls`` is for programs that call
 Python's functions, which need the lock again: it lets other threads have it for a while.

@@ -1,7 +1,7 @@
 """The text of the code between Python and machine code, without the entry: programs, calls back.
 
-It is LLVM text, the same for all programs, and compiled once per process. ``runtime.py`` says what
-its functions do.
+It is LLVM text, the same for all programs, and compiled once per process. See ``runtime.py`` for
+its functions.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from string import Template
 from typing import Final
 
 from funcgrad._backends.native.cpython import ARRAY_FLAGS, DENSE, HEAD, TUPLE_ITEMS, WRITABLE
-from funcgrad._backends.native.entry_text import ENTRY, Step
+from funcgrad._backends.native.entry_text import ENTRY, TableStep
 
 
 def runtime_text() -> str:
     """The text of the runtime's module."""
     layout = {"head": HEAD, "type": HEAD - 8, "flags": ARRAY_FLAGS, "items": TUPLE_ITEMS}
-    steps = {step.name.lower(): step.value for step in Step}
+    steps = {step.name.lower(): step.value for step in TableStep}
     text = Template(ENTRY + _TEXT).substitute(layout, dense=DENSE, writable=WRITABLE, **steps)
     return _OFFSET.sub(
         r"\1\2.place = getelementptr i8, ptr \4, i64 \5\n\1\2 = load \3, ptr \2.place", text
@@ -28,12 +28,12 @@ _OFFSET: Final = re.compile(r"^( +)(%\w+) = load (\w+), ptr (%\w+) \+ (\d+)$", r
 """A word some bytes behind an address: LLVM needs two lines for it."""
 
 _TEXT: Final = """
-; Arrays, for each its dtype, its rank and its sizes: new ones with room for numbers, which come
+; Arrays, for each its dtype, its rank and its sizes: new ones with room for scalars, which come
 ; without arrays, else over the memory at the pointers.
-define internal i1 @make_arrays(ptr %specs, i64 %count, ptr %pointers, ptr %numbers,
+define internal i1 @make_arrays(ptr %specs, i64 %count, ptr %pointers, ptr %scalars,
     ptr %objects) nounwind {
 entry:
-  %is_new = icmp ne ptr %numbers, null
+  %is_new = icmp ne ptr %scalars, null
   %flags = select i1 %is_new, i32 0, i32 $writable
   br label %next
 next:
@@ -49,7 +49,7 @@ item:
   %spec_following = getelementptr i64, ptr %sizes, i64 %rank
   %place = getelementptr ptr, ptr %pointers, i64 %index
   %object_place = getelementptr ptr, ptr %objects, i64 %index
-  %number = getelementptr [16 x i8], ptr %numbers, i64 %index
+  %number = getelementptr [16 x i8], ptr %scalars, i64 %index
   %has_no_axes = icmp eq i64 %rank, 0
   %is_number = and i1 %is_new, %has_no_axes
   br i1 %is_number, label %made, label %make
@@ -236,4 +236,5 @@ declare void @free(ptr)
 declare ptr @malloc(i64)
 declare i32 @memcmp(ptr, ptr, i64)
 declare ptr @memcpy(ptr, ptr, i64)
+declare ptr @memset(ptr, i32, i64)
 """

@@ -19,7 +19,7 @@ from numpy.testing import assert_array_equal
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad._backends.native import cpython, runtime
+from funcgrad._backends.native import cpython
 from funcgrad._staging import jit as staging
 from tests.together import together
 
@@ -145,7 +145,8 @@ def test_other_calls_are_left_to_python() -> None:
     others = [np.arange(3), fg.tensor(X, dtype=np.float32), matrix[:, 0], misaligned]
     others += [np.ones(3, ">f8"), 2.0, X[:2], fg.tensor(matrix), None, [1.0, 2.0, 3.0], "no", (X,)]
     for other in others:
-        assert left(g, X, other) and left(g, other, X)
+        assert left(g, X, other)
+        assert left(g, other, X)
     assert left(g, X)
     assert left(g, X, X, X)
     assert left(g, X, y=X)
@@ -382,7 +383,6 @@ def test_in_another_layout_of_memory_python_takes_all_calls(
 
 
 def test_if_fields_are_elsewhere_python_takes_all_calls(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cpython, "_FIELDS", {**cpython._FIELDS, (int, "real"): None})
+    monkeypatch.setattr(cpython, "_FIELDS", {(int, "real"): None})
     assert not cpython.takes_calls()
-    monkeypatch.setattr(runtime, "takes_calls", cpython.takes_calls)
     assert left(native(lambda x: x + 2.75, X), X)
