@@ -353,7 +353,7 @@ class Capture:
 
     def _space(self, values: Mapping[str, Any], kind: type[Any] | None = None) -> _Space:
         """Watch how many attributes a module, class or object has, and those that are looked up."""
-        self._watch.size(values)
+        self._watch.size(values, len(values))
         space = _Space(values, self._expected, REFLECTIVE if kind is None else INSPECTING)
         if kind is not None:
             # Code that is not followed, of a library's base class or `fg.tree`, may read any.
@@ -416,7 +416,7 @@ class Capture:
         if "__wrapped__" in fields:
             # A wrapper of the user's function, such as a jitted one or one with rules: its private
             # attributes (caches) may change, those that the user set may not.
-            self._watch.size(fields)
+            self._watch.size(fields, len(fields))
             self._expected = True  # it may have run before
             for attribute in list(fields):
                 if attribute in ("__wrapped__", "_rules") or not attribute.startswith("_"):

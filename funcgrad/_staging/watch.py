@@ -18,7 +18,7 @@ True
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Mapping, Sequence, Sized
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
 from keyword import iskeyword
@@ -123,9 +123,8 @@ class Watch:
         if type(mapping) is dict:
             self._places[condition] = "entries", (mapping, key, value)
 
-    def size(self, container: Sized) -> None:
+    def size(self, container: object, count: int) -> None:
         """Watch that a container keeps its number of elements."""
-        count = len(container)
         condition = self.holds("len({}) == {}" if count else "not {}", container, count)
         if type(container) is dict:
             self._places[condition] = "sizes", (container, count)
@@ -135,9 +134,8 @@ class Watch:
         kind, before = type(container), read(container) or ()
         # A copy, since another thread may change the container.
         parts = dict(container) if isinstance(container, dict) else dict(enumerate(before))
-        most = {list: _FEW, dict: 0}.get(kind, -1)
-        if isinstance(container, Sized) and len(before) <= most:
-            self.size(container)
+        if kind in (list, dict) and len(before) <= (_FEW if kind is list else 0):
+            self.size(container, len(before))
         elif kind is dict and len(parts) <= _FEW and {*map(type, parts)} == {str}:
             self.holds("[*{}] == {}", container, list(parts))
         else:

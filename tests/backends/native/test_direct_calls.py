@@ -357,7 +357,7 @@ def test_tables_may_be_forgotten_while_they_are_used() -> None:
 
 def test_the_method_is_an_ordinary_one() -> None:
     g = native(lambda x: x + 1.0, X)
-    call = staging.Jitted.__call__
+    call: Any = staging.Jitted.__call__
     assert_array_equal(call(g, X), [2.0, 3.0, 4.0])
     assert_array_equal(g.__call__(X), [2.0, 3.0, 4.0])
     assert str(inspect.signature(call)) == "(self, /, *args, **kwargs)"
