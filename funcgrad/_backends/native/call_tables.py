@@ -1,8 +1,8 @@
 """Tables by which the runtime takes calls: the arguments, the program, and the results.
 
 A table for raw values only finds their memory. A table for a caller's own arguments, tensors and
-arrays in tuples and dicts, checks first that they are of the kinds that the program is for,
-that no outside value has changed, and that the program's best code is there.
+arrays in tuples and dicts, checks first that they are of the kinds that the program is for, that no
+outside value has changed, and that the program's best code is there.
 """
 
 from __future__ import annotations
