@@ -84,8 +84,8 @@ def checked() -> None:
     """Check that objects lie in memory as this package believes.
 
     No version of an interpreter is asked for, since that is all the proof there is to have: each
-    field that machine code reads is found here in a live object; it also calls functions of CPython's
-    stable interface, by their names, and of NumPy's, by its number.
+    field that machine code reads is found here in a live object; it also calls functions of
+    CPython's stable interface, by their names, and of NumPy's, by its number.
 
     Raises
     ------
