@@ -67,8 +67,9 @@ def pytest_configure(config: pytest.Config) -> None:
     """Leave out slow tests if nothing was chosen. Make the backend that the option names the
     default; raise if this machine lacks it."""
     together.apart(config.getoption("apart"))
-    if config.getoption("dist", "no") == "no" or hasattr(config, "workerinput"):
-        _import_all()  # the process that only hands out tests takes four seconds less
+    collects = config.getoption("dist", "no") == "no" or hasattr(config, "workerinput")
+    if collects and not all(path.startswith("tests/") for path in config.args):
+        _import_all()  # four seconds, which neither tests nor the process that hands them out need
     if config.args_source is not pytest.Config.ArgsSource.ARGS and not _chosen(config):
         config.option.markexpr = "not slow"
     if config.getoption("unknown_interpreter"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
@@ -82,6 +83,7 @@ def levenberg(f: Any, x: Any) -> Any:
 ONES: Final = fg.tensor([1.0, 1.0, 1.0])
 
 
+@cache
 def _of_linear(made: Function = matrix) -> Function:
     return lambda x: fnp.linalg.solve(made(x), x**2)
 

@@ -181,7 +181,8 @@ def test_other_dtypes_count_as_their_numbers(number: int) -> None:
             narrow = derivatives(case, k, other)
             wide = derivatives(case, k, np.asarray(other, np.float64)[()])
             for path in in_turn(list(narrow), turn, 1):
-                for own, meant in zip(listed(narrow[path]()), listed(wide[path]()), strict=True):
+                eager = "vjp" if "jit" in path else path
+                for own, meant in zip(listed(narrow[path]()), listed(wide[eager]()), strict=True):
                     assert_allclose(own, meant, rtol=1e-12, atol=1e-12, err_msg=f"{path}, {dtype}")
     assert tried
 
