@@ -35,7 +35,7 @@ def test_a_solution_is_differentiated_as_its_closed_form_is(kind: str, mode: str
 
 @cache
 def of_closed_form(closed_form: Function, mode: str) -> Any:
-    """The derivative of a closed form, of which several solutions have the same."""
+    """The derivative of a closed form; several solutions have the same one."""
     return MODES[mode](closed_form, X)
 
 
