@@ -137,3 +137,12 @@ def test_an_operation_without_a_formula_is_seen() -> None:
 def test_to_say_neither_what_is_evaluated_nor_by_what_formula_is_an_error() -> None:
     with pytest.raises(TypeError, match="nothing has neither a function nor a formula"):
         elementwise("nothing", partials=None)
+
+
+def test_a_formula_that_calls_another_function_says_what_to_write() -> None:
+    with pytest.raises(AttributeError, match=r"m\.abs: .* Write m\.absolute\(x\)"):
+        elementwise("far", formula=lambda m, x: m.abs(x) - 1, partials=(None,))(2.0)
+    lacking: Any = intrinsics
+    with pytest.raises(AttributeError, match=r"m\.cbrtt: a formula has operators and 55 functions"):
+        lacking.cbrtt(2.0)
+    assert not hasattr(intrinsics, "__wrapped__")

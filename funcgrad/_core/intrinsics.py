@@ -20,7 +20,8 @@ raises for a zero divisor; ``m.divide`` does not. (Other libraries call formulas
 from __future__ import annotations
 
 import math
-from typing import Any, Final, TypeAlias
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
 import numpy as np
 from numpy import (
@@ -134,6 +135,38 @@ __all__ = [
 
 
 _Raw: TypeAlias = "np.ndarray[Any, Any] | Any"
+
+_INSTEAD: Final = MappingProxyType(
+    {
+        "abs": "m.absolute(x)",
+        "fabs": "m.absolute(x)",
+        "clip": "m.minimum(m.maximum(x, low), high)",
+        "log_expit": "-m.log1p(m.exp(-x))",
+        "logical_and": "x & y",
+        "logical_not": "~x",
+        "logical_or": "x | y",
+        "max": "m.maximum(x, y)",
+        "min": "m.minimum(x, y)",
+        "negative": "-x",
+        "pow": "m.power(x, y)",
+        "sigmoid": "1 / (1 + m.exp(-x))",
+        "sign": "m.where(x > 0, 1.0, m.where(x < 0, -1.0, x))",
+    }
+)
+"""Other names, and how a formula says the same."""
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> NoReturn:
+        """Say which functions formulas have, if one calls another."""
+        instead = f" Write {_INSTEAD[name]}." if name in _INSTEAD else ""
+        raise AttributeError(
+            f"m.{name}: a formula has operators and {len(__all__)} functions, and {name!r} is not"
+            f" one of them.{instead} See funcgrad._core.intrinsics.__all__.",
+            name=name,
+        )
+
 
 with np.errstate(invalid="ignore"):
     _BY_RULE: Final = bool(np.full(16, np.inf).astype(np.int64)[-1] < 0)
