@@ -40,7 +40,7 @@ def write_nest(site: FunctionSite, nest: Nest) -> None:
     if key not in module.nest_names:
         module.nest_names[key] = _function(site, nest, f"nest{len(module.nest_names)}")
     arguments = []
-    for variable, view in {**nest.reads, **nest.stores}.items():
+    for variable, view in {**nest.operands, **nest.stores}.items():
         kind = memory_type(site.plan.specs[variable].dtype)
         arguments.append(f"ptr {lines.address(site.pointer(view.buffer), view.offset, kind)}")
     lines.emit(f"call void @{module.nest_names[key]}({', '.join(arguments)})")
@@ -48,12 +48,12 @@ def write_nest(site: FunctionSite, nest: Nest) -> None:
 
 def _function(site: FunctionSite, nest: Nest, name: str) -> str:
     """Write the function of a nest, of the places where its arrays begin; returns its name."""
-    plan, module, views = site.plan, site.module, {**nest.reads, **nest.stores}
+    plan, module, views = site.plan, site.module, {**nest.operands, **nest.stores}
     names = {variable: f"%a{k}" for k, variable in enumerate(views)}
     for operand, result in _overwritten(site, nest):
         names[operand] = names[result]
     moved = {v: View(v, view.shape, view.strides, 0) for v, view in views.items()}
-    reads, stores = [{v: moved[v] for v in some} for some in (nest.reads, nest.stores)]
+    reads, stores = [{v: moved[v] for v in some} for some in (nest.operands, nest.stores)]
     lines = FunctionText(module.arithmetic, module.definitions)
     alike = Nest(nest.shape, nest.members, reads, stores)
     place = names.__getitem__
@@ -71,7 +71,7 @@ def _overwritten(site: FunctionSite, nest: Nest) -> list[tuple[int, int]]:
         return site.pointers.get(view.buffer, view.buffer), view.offset
 
     places = {beginning(view): variable for variable, view in nest.stores.items()}
-    pairs = [(variable, places.get(beginning(view))) for variable, view in nest.reads.items()]
+    pairs = [(variable, places.get(beginning(view))) for variable, view in nest.operands.items()]
     return [(operand, result) for operand, result in pairs if result is not None]
 
 
@@ -91,7 +91,7 @@ def _key(site: FunctionSite, nest: Nest) -> Hashable:
     members = tuple(map(member_key, nest.members))
     arrays = [
         tuple([(place(variable), view.shape, view.strides) for variable, view in views.items()])
-        for views in (nest.reads, nest.stores)
+        for views in (nest.operands, nest.stores)
     ]
     values = [(plan.specs[variable], exact_key(plan.number(variable))) for variable in places]
     pairs = tuple([(place(v), place(result)) for v, result in _overwritten(site, nest)])

@@ -8,7 +8,7 @@ from typing import Final
 
 from funcgrad._backends.native.function_text import FunctionText
 from funcgrad._backends.native.native_module import Function, NativeModule
-from funcgrad._backends.native.plan_steps import NativePlan, Run, Step
+from funcgrad._backends.native.plan_steps import NativePlan, Run, Step, buffers_read
 from funcgrad._backends.native.sharing import ALIGNMENT, MemoryPlan, sharing_of
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._core.specs import Spec
@@ -189,7 +189,7 @@ class FunctionSite:
         scratch : int
             The bytes of memory that each thread has for a moment.
         """
-        buffers = {*step.read(self.plan.views), *step.written}
+        buffers = {*buffers_read(step, self.plan.views), *step.written}
         names = {"%arena", *known, *[self.pointers[buffer] for buffer in buffers]}
         known = sorted([name for name in names if name.startswith("%")])
         outside, threads = self.lines, self.module.threads

@@ -7,8 +7,9 @@ an exception of Python's, 2 where a guard fails, or 4 where a signal has brought
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final
 
 import numpy as np
 
@@ -26,6 +27,12 @@ from funcgrad._backends.native.indexed_text import write_gathering, write_scatte
 from funcgrad._backends.native.lanes import Lanes, memory_type
 from funcgrad._backends.native.loop_text import write_run
 from funcgrad._backends.native.native_module import Function, NativeModule
+from funcgrad._backends.native.plan_check import (
+    check_memory,
+    check_places,
+    check_plan,
+    is_checked,
+)
 from funcgrad._backends.native.plan_steps import (
     AxisSweep,
     Callback,
@@ -55,13 +62,18 @@ from funcgrad._programs.program import Program
 
 def write_function(module: NativeModule, program: Program, number: int) -> Function:
     """Write the function of a program into a module."""
-    site = FunctionSite(module, plan_of(program, module.arithmetic), number)
+    plan, is_verified = plan_of(program, module.arithmetic), is_checked()
+    if is_verified:
+        check_plan(plan)
+    site = FunctionSite(module, plan, number)
     inputs = [f"%i{k}" for k in range(len(program.inputs))]
     outputs = [f"%o{k}" for k in range(len(site.plan.outputs))]
     site.pointers.update(enumerate(inputs))
     site.pointers.update(zip(site.plan.outputs, outputs, strict=True))
     _place_constants(site)
-    _place_intermediates(site)
+    places = _place_intermediates(site)
+    if is_verified:
+        check_memory(plan, site.sharing, places)
     _check(site, site.plan.guards.get(-1, ()))
     note_nests(site)
     looked = 0
@@ -70,9 +82,11 @@ def write_function(module: NativeModule, program: Program, number: int) -> Funct
         if site.work - looked >= UNINTERRUPTED:
             site.look()
             looked = site.work
-        _write(site, step)
+        _WRITERS[type(step)](site, step)
         _check(site, site.plan.guards.get(position, ()))
     site.finish()
+    if is_verified:
+        check_places(site.memory.placed)
     parameters = _parameters(site, inputs, outputs)
     name = f"f{number}"
     module.add(f"define internal i32 @{name}({parameters}) nounwind", site.lines)
@@ -106,38 +120,30 @@ def write_module(module: NativeModule, program: Program) -> Function:
     return function
 
 
-def _write(site: FunctionSite, step: Step) -> None:
-    match step:
-        case Nest():
-            write_nest(site, step)
-        case Fill():
-            site.clear(site.pointer(step.buffer), site.plan.specs[step.buffer])
-        case Sweep():
-            write_sweep(site, step)
-        case AxisSweep():
-            write_axis_sweep(site, step)
-        case Callback():
-            write_callback(site, step)
-        case Run():
-            write_run(site, step)
-        case Elimination():
-            write_elimination(site, step)
-        case FactorUse():
-            write_factor_use(site, step)
-        case MatrixProduct():
-            write_product(site, step)
-        case GufuncLoop():
-            write_gufunc(site, step)
-        case Gathering():
-            write_gathering(site, step)
-        case Scattering():
-            write_scattering(site, step)
-        case Scanning():
-            write_scanning(site, step)
-        case Folding():
-            write_folding(site, step)
-        case Drawing():
-            write_drawing(site, step)
+def _write_fill(site: FunctionSite, step: Fill) -> None:
+    site.clear(site.pointer(step.variable), site.plan.specs[step.variable])
+
+
+_WRITERS: Final[Mapping[type[Step], Callable[[FunctionSite, Any], None]]] = MappingProxyType(
+    {
+        Nest: write_nest,
+        Fill: _write_fill,
+        Sweep: write_sweep,
+        AxisSweep: write_axis_sweep,
+        Callback: write_callback,
+        Run: write_run,
+        Elimination: write_elimination,
+        FactorUse: write_factor_use,
+        MatrixProduct: write_product,
+        GufuncLoop: write_gufunc,
+        Gathering: write_gathering,
+        Scattering: write_scattering,
+        Scanning: write_scanning,
+        Folding: write_folding,
+        Drawing: write_drawing,
+    }
+)
+"""How the steps of a plan are written."""
 
 
 # ------------------------------------------------------------------------------------------- memory
@@ -150,26 +156,28 @@ def _place_constants(site: FunctionSite) -> None:
         site.pointers[first + place] = site.module.symbol("constant", recipe)
 
 
-def _place_intermediates(site: FunctionSite) -> None:
+def _place_intermediates(site: FunctionSite) -> dict[int, int]:
     """Give each intermediate result a place in memory that is free while it is alive.
 
-    Buffers that share memory have one place, for all of their lives.
+    Buffers that share memory have one place, for all of their lives. Returns the places.
     """
-    roots, lives = site.sharing.roots, dict(site.plan.lives)
+    roots, lives, places = site.sharing.roots, dict(site.plan.lives), dict[int, int]()
     for buffer, root in roots.items():
         (begin, end), (first, last) = lives[buffer], lives[root]
         lives[root] = min(begin, first), max(end, last)
     for place, buffer in enumerate(site.plan.outputs):
         size = site.bytes_of(buffer)
         if size >= LARGE and place not in site.sharing.in_place:
-            site.memory.add_output(site.pointers[buffer], size, lives[buffer][0])
+            begin = lives[buffer][0]
+            places[buffer] = site.memory.add_output(site.pointers[buffer], size, begin)
     growing = {v for step in site.plan.steps if isinstance(step, Run) for v in step.growing}
     waiting = {*lives} - growing - {*roots} - {*site.pointers}
     for buffer in sorted(waiting, key=lambda buffer: (-site.bytes_of(buffer), lives[buffer])):
-        place = site.memory.place(site.bytes_of(buffer), *lives[buffer])
-        site.pointers[buffer] = site.in_memory(place)
+        places[buffer] = site.memory.place(site.bytes_of(buffer), *lives[buffer])
+        site.pointers[buffer] = site.in_memory(places[buffer])
     for buffer, root in roots.items():
         site.pointers[buffer] = site.pointers[root]
+    return places
 
 
 def _check(site: FunctionSite, guards: Sequence[Guard]) -> None:

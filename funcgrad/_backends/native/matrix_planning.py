@@ -95,7 +95,7 @@ def multiplies(plan: UnfinishedPlan, equation: Equation, variable: int) -> bool:
     if groups is None or inner_loop(np.matmul, (spec.dtype,) * 3) is None:
         return False
     if 0 in groups.sizes.values():
-        plan.append(Fill(variable), range(variable, variable + 1))
+        plan.append(Fill(variable))
         return True
     texts, views = list(letters[:2]), [plan.views[operand] for operand in equation.operands]
     if groups.size(groups.columns) == 1 or letters[2][-1] in groups.rows:
@@ -107,7 +107,7 @@ def multiplies(plan: UnfinishedPlan, equation: Equation, variable: int) -> bool:
     product = variable
     if order != letters[2]:
         product = plan.new(tuple([groups.sizes[letter] for letter in order]), spec.dtype)
-    plan.append(MatrixProduct(left, right, product), range(product, product + 1))
+    plan.append(MatrixProduct(product, left, right))
     if product != variable:
         axes = [order.index(letter) for letter in letters[2]]
         plan.views[variable] = whole(product, plan.specs[product].shape).moved(axes)
@@ -238,8 +238,7 @@ def factorizes(
         is_transposed = views[0].strides[-2] == 1 and views[0].strides[-1] != 1
         turned = views[0].moved(_swapped(views[0])) if is_transposed else views[0]
         factors = _eliminated(plan, _with_dense_rows(plan, turned, dtype), dtype)
-    step = FactorUse(equation, results.start, form, tuple(views), factors, is_transposed)
-    plan.append(step, results)
+    plan.append(FactorUse(results.start, equation, form, tuple(views), factors, is_transposed))
     return True
 
 
@@ -261,7 +260,7 @@ def _eliminated(plan: UnfinishedPlan, matrices: View, dtype: np.dtype[Any]) -> i
     if factors is None:
         shape = (*matrices.shape[:-2], factors_size(matrices.shape[-1]))
         factors = plan.eliminations[matrices] = plan.new(shape, dtype)
-        plan.append(Elimination(matrices, factors), range(factors, factors + 1))
+        plan.append(Elimination(factors, matrices))
     return factors
 
 
@@ -280,5 +279,5 @@ def _by_numpy(
     if inner_loop(ufunc, dtypes) is None:
         return False
     plan.prepare(equation.operands)
-    plan.append(GufuncLoop(equation, results.start, ufunc, dtypes), results)
+    plan.append(GufuncLoop(results.start, equation, ufunc, dtypes))
     return True

@@ -63,7 +63,7 @@ def moves(plan: UnfinishedPlan, equation: Equation, structure: Movement, variabl
         or sum([prod(piece.shape) for piece in pieces]) < prod(spec.shape)
         or not pieces
     ):
-        plan.append(Fill(variable), range(variable, variable + 1))
+        plan.append(Fill(variable))
     for position, piece in enumerate(pieces):
         dtype = specs[position].dtype
         view = _boxed(plan, operands[piece.operand], dtype, piece)
@@ -87,16 +87,16 @@ def _put(
     """Append a step that converts elements and adds them at a place, or to zeros."""
     source, target = [plan.new(view.shape, dtype) for dtype in dtypes]
     nest = Nest(view.shape)
-    plan.views[source] = nest.reads[source] = view
+    plan.views[source] = nest.operands[source] = view
     operands: tuple[int, ...] = (source,)
     if adds_to:
         before = plan.new(view.shape, dtypes[1])
-        plan.views[before] = nest.reads[before] = place
+        plan.views[before] = nest.operands[before] = place
         operands = (source, before)
     dtype = dtypes[1]
     nest.members.append(Member(target, operands, BoundFormula(_sum, (dtype,))))
     nest.stores[target] = place
-    plan.append(nest, range(place.buffer, place.buffer + 1))
+    plan.append(nest)
     plan.made_at[target] = plan.made_at[place.buffer]
 
 
@@ -136,10 +136,10 @@ def gathers(plan: UnfinishedPlan, equation: Equation, structure: Gather, variabl
     if spec.dtype != source.dtype or spec.weak or not _are_integers(plan, equation, places):
         return False
     if 0 in places.shape:
-        plan.append(Fill(variable), range(variable, variable + 1))
+        plan.append(Fill(variable))
         return True
     plan.prepare(equation.operands)
-    plan.append(Gathering(equation, variable, places), range(variable, variable + 1))
+    plan.append(Gathering(variable, equation, places))
     return True
 
 
@@ -158,8 +158,8 @@ def scatters(plan: UnfinishedPlan, equation: Equation, structure: Scatter, varia
     if not moves and not _is_folded(plan, fold, updates.dtype, spec.dtype):
         return False
     plan.prepare(equation.operands)
-    step = Scattering(equation, variable, places, structure.updates, fold)
-    plan.append(step, range(variable, variable + 1))
+    step = Scattering(variable, equation, places, structure.updates, fold)
+    plan.append(step)
     return True
 
 
@@ -199,12 +199,12 @@ def scans(plan: UnfinishedPlan, equation: Equation, structure: Scan, variable: i
     if not spec.shape or not is_folded(plan, structure.fold, [s.dtype for s in specs], spec.dtype):
         return False
     if 0 in spec.shape:
-        plan.append(Fill(variable), range(variable, variable + 1))
+        plan.append(Fill(variable))
         return True
     axis, reverse = params["axis"] % len(spec.shape), params.get("reverse", False)
     plan.prepare(equation.operands)
-    step = Scanning(equation, variable, structure.fold, axis, reverse)
-    plan.append(step, range(variable, variable + 1))
+    step = Scanning(variable, equation, structure.fold, axis, reverse)
+    plan.append(step)
     return True
 
 
@@ -223,8 +223,8 @@ def folds_in_order(
     if not is_folded(plan, fold, dtypes, spec.dtype):
         return False
     plan.prepare(equation.operands)
-    step = Folding(equation, variable, fold, axes[0], len(axes))
-    plan.append(step, range(variable, variable + 1))
+    step = Folding(variable, equation, fold, axes[0], len(axes))
+    plan.append(step)
     return True
 
 

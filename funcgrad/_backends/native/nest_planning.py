@@ -52,7 +52,7 @@ def computes(plan: UnfinishedPlan, equation: Equation, variable: int) -> bool:
     ):
         return False
     if 0 in plan.specs[variable].shape:
-        plan.append(Fill(variable), range(variable, variable + 1))
+        plan.append(Fill(variable))
     else:
         join(plan, Member(variable, equation.operands, formula), plan.specs[variable].shape)
     return True
@@ -185,7 +185,7 @@ def join(plan: UnfinishedPlan, member: Member, shape: Shape) -> None:
     assert isinstance(nest, Nest)
     for variable, view in views.items():
         if plan.made_at[view.buffer] < position:
-            nest.reads[variable] = view
+            nest.operands[variable] = view
     nest.members.append(member)
     plan.made_at[member.variable] = position
     plan.views[member.variable] = whole(member.variable, plan.specs[member.variable].shape)

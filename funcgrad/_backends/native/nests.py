@@ -93,7 +93,7 @@ class NestWriter:
         self._lines, self._nest, self._specs, self._number = lines, nest, specs, number
         self._folded = {m.variable: m.folded for m in nest.members if m.folded is not None}
         self._arrays: dict[int, _Array] = {}
-        for variable, view in nest.reads.items():
+        for variable, view in nest.operands.items():
             self._arrays[variable] = self._array(
                 variable, view, view.broadcast(nest.shape), pointer
             )
@@ -136,7 +136,7 @@ class NestWriter:
     def overwritten(self, variable: int) -> list[int]:
         """The operands that lie where a member stores its results."""
         base = self._arrays[variable].pointer
-        return [operand for operand in self._nest.reads if self._arrays[operand].pointer == base]
+        return [operand for operand in self._nest.operands if self._arrays[operand].pointer == base]
 
     def _reads_its_stores(self) -> bool:
         """Whether it reads what it has just written, and would wait for masked stores."""
@@ -414,7 +414,7 @@ class _StepText:
     def __init__(self, writer: NestWriter, lanes: Lanes, pointers: Mapping[int, str]) -> None:
         self._writer, self._lanes, self._pointers = writer, lanes, pointers
         self._shared: dict[int, Value] = {}
-        for variable in writer._nest.reads:  # what does not change along the loop
+        for variable in writer._nest.operands:  # what does not change along the loop
             array = writer._arrays[variable]
             if not array.strides[-1]:
                 value = splat(lanes, pointers[variable], array.dtype)

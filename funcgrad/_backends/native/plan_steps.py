@@ -1,7 +1,7 @@
 """The steps of a plan: loop nests, fills, NumPy's inner loops, callbacks, loops and choices.
 
-They are data: `planner.py` makes them of a program, and `functions.py` writes them. A step says
-which buffers it reads and writes, so that memory can be shared.
+Steps are data: `planner.py` makes them from a program, and `functions.py` writes them. A step says
+what it reads and writes, so that memory can be shared, and checked (`plan_check.py`).
 
 Formulas are told apart by what they write.
 
@@ -12,7 +12,7 @@ Formulas are told apart by what they write.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import field
 from typing import Any, TypeAlias
 
@@ -98,6 +98,28 @@ class Member:
     folded: Folded | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _OwnResult:
+    """A step whose result has a buffer of its own.
+
+    Attributes
+    ----------
+    variable : int
+        The result, or the first of several.
+    """
+
+    variable: int
+
+    def reads(self, views: Mapping[int, View]) -> Sequence[View]:
+        """The views that it reads, given the views of all variables."""
+        return ()
+
+    @property
+    def written(self) -> Sequence[int]:
+        """The buffers that it writes."""
+        return (self.variable,)
+
+
 @dataclass(slots=True)
 class Nest:
     """Elementwise operations and reductions over one index space.
@@ -106,110 +128,79 @@ class Nest:
     ----------
     shape : tuple of int
     members : list of Member
-    reads : dict
-        From operands that are made before to the views that are read.
+    operands : dict
+        From variables that are made before to the views that are read.
     stores : dict
         From members' variables to where their elements go.
     """
 
     shape: Shape
     members: list[Member] = field(default_factory=list)
-    reads: dict[int, View] = field(default_factory=dict)
+    operands: dict[int, View] = field(default_factory=dict)
     stores: dict[int, View] = field(default_factory=dict)
 
-    def read(self, views: Mapping[int, View]) -> list[int]:
-        """The buffers that it reads."""
-        return [view.buffer for view in self.reads.values()]
+    def reads(self, views: Mapping[int, View]) -> Sequence[View]:
+        """The views that it reads."""
+        return [*self.operands.values()]
 
     @property
-    def written(self) -> Iterable[int]:
+    def written(self) -> Sequence[int]:
         """The buffers that it writes."""
         return [view.buffer for view in self.stores.values()]
 
 
 @dataclass(frozen=True, slots=True)
-class Fill:
+class Fill(_OwnResult):
     """A buffer is filled with zeros."""
-
-    buffer: int
-
-    def read(self, views: Mapping[int, View]) -> list[int]:
-        """The buffers that it reads: none."""
-        return []
-
-    @property
-    def written(self) -> Iterable[int]:
-        """The buffer that it writes."""
-        return (self.buffer,)
 
 
 @dataclass(frozen=True, slots=True)
-class Sweep:
+class Sweep(_OwnResult):
     """NumPy's inner loop of a ufunc over whole arrays, which lie in C order or are one number."""
 
     ufunc: np.ufunc
     dtypes: tuple[np.dtype[Any], ...]
     operands: tuple[int, ...]
-    variable: int
 
-    def read(self, views: Mapping[int, View]) -> list[int]:
-        """The buffers that it reads."""
-        return [views[operand].buffer for operand in self.operands]
-
-    @property
-    def written(self) -> Iterable[int]:
-        """The buffer that it writes."""
-        return (self.variable,)
+    def reads(self, views: Mapping[int, View]) -> Sequence[View]:
+        """The views that it reads."""
+        return [views[operand] for operand in self.operands]
 
 
 @dataclass(frozen=True, slots=True)
-class AxisSweep:
+class AxisSweep(_OwnResult):
     """NumPy's inner loop over the lines of an array along an axis; the array lies in C order.
 
     Attributes
     ----------
     loop : AlongAxis
     dtypes : tuple of dtype
-        Of the loop's operands and of its result.
-    operand, variable : int
-        The array, and the result.
+        The dtypes of the loop's operands and of its result.
+    operand : int
+        The array.
     """
 
     loop: AlongAxis
     dtypes: tuple[np.dtype[Any], ...]
     operand: int
-    variable: int
 
-    def read(self, views: Mapping[int, View]) -> list[int]:
-        """The buffer that it reads."""
-        return [views[self.operand].buffer]
-
-    @property
-    def written(self) -> Iterable[int]:
-        """The buffer that it writes."""
-        return (self.variable,)
+    def reads(self, views: Mapping[int, View]) -> Sequence[View]:
+        """The view that it reads."""
+        return [views[self.operand]]
 
 
 @dataclass(frozen=True, slots=True)
-class EquationStep:
-    """A step that does one equation, whose operands and results lie in buffers of their own.
-
-    Attributes
-    ----------
-    equation : Equation
-    variable : int
-        The first result.
-    """
+class EquationStep(_OwnResult):
+    """A step that computes one equation, whose operands lie in C order."""
 
     equation: Equation
-    variable: int
 
-    def read(self, views: Mapping[int, View]) -> list[int]:
-        """The buffers that it reads."""
-        return [views[operand].buffer for operand in self.equation.operands]
+    def reads(self, views: Mapping[int, View]) -> Sequence[View]:
+        """The views that it reads."""
+        return [views[operand] for operand in self.equation.operands]
 
     @property
-    def written(self) -> Iterable[int]:
+    def written(self) -> Sequence[int]:
         """The buffers that it writes."""
         return range(self.variable, self.variable + len(self.equation.results))
 
@@ -241,35 +232,28 @@ class Run(EquationStep):
     programs: tuple[Program, ...]
 
     @property
-    def growing(self) -> range:
+    def growing(self) -> Sequence[int]:
         """The results that are stacks with as many rows as there will have been steps."""
         if isinstance(self.form, Choice) or self.form.length is not None:
-            return range(0)
-        return range(self.variable + self.form.carried, self.variable + len(self.equation.results))
+            return ()
+        return self.written[self.form.carried :]
 
 
 @dataclass(frozen=True, slots=True)
-class Elimination:
-    """Matrices are eliminated, with exchanges of rows; the elements of a row lie side by side.
+class Elimination(_OwnResult):
+    """Matrices are eliminated, with exchanges of rows; the result is their factors.
 
     Attributes
     ----------
     matrices : View
-    variable : int
-        The factors.
+        The elements of a row lie side by side.
     """
 
     matrices: View
-    variable: int
 
-    def read(self, views: Mapping[int, View]) -> list[int]:
-        """The buffers that it reads."""
-        return [self.matrices.buffer]
-
-    @property
-    def written(self) -> Iterable[int]:
-        """The buffer that it writes."""
-        return (self.variable,)
+    def reads(self, views: Mapping[int, View]) -> Sequence[View]:
+        """The view that it reads."""
+        return [self.matrices]
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,41 +276,33 @@ class FactorUse(EquationStep):
     factors: int | None
     is_transposed: bool
 
-    def read(self, views: Mapping[int, View]) -> list[int]:
-        """The buffers that it reads; the matrices too, which NumPy may be asked about."""
-        factors = [] if self.factors is None else [self.factors]
-        return [*[view.buffer for view in self.views], *factors]
+    def reads(self, views: Mapping[int, View]) -> Sequence[View]:
+        """The views that it reads; the matrices too, which NumPy may be asked about."""
+        return [*self.views, *([] if self.factors is None else [views[self.factors]])]
 
 
 @dataclass(frozen=True, slots=True)
-class MatrixProduct:
+class MatrixProduct(_OwnResult):
     """Stacks of matrices are multiplied; the result lies in C order.
 
     Attributes
     ----------
     left, right : View
-        The stacks, with the same first axes. Of the second one the elements of a row or those of a
-        column lie side by side.
-    variable : int
+        The stacks, with the same first axes. In the second one the elements of a row, or those of
+        a column, lie side by side.
     """
 
     left: View
     right: View
-    variable: int
 
     @property
     def out_shape(self) -> Shape:
         """The shape of the result."""
         return (*self.left.shape[:-1], self.right.shape[-1])
 
-    def read(self, views: Mapping[int, View]) -> list[int]:
-        """The buffers that it reads."""
-        return [self.left.buffer, self.right.buffer]
-
-    @property
-    def written(self) -> Iterable[int]:
-        """The buffer that it writes."""
-        return (self.variable,)
+    def reads(self, views: Mapping[int, View]) -> Sequence[View]:
+        """The views that it reads."""
+        return [self.left, self.right]
 
 
 @dataclass(frozen=True, slots=True)
@@ -425,23 +401,12 @@ class Drawing(EquationStep):
     size: int
 
 
-Step: TypeAlias = (
-    Nest
-    | Fill
-    | Sweep
-    | AxisSweep
-    | Callback
-    | Run
-    | Elimination
-    | FactorUse
-    | GufuncLoop
-    | MatrixProduct
-    | Gathering
-    | Scattering
-    | Scanning
-    | Folding
-    | Drawing
-)
+Step: TypeAlias = Nest | _OwnResult
+
+
+def buffers_read(step: Step, views: Mapping[int, View]) -> list[int]:
+    """The buffers that a step reads, once for each view."""
+    return [view.buffer for view in step.reads(views)]
 
 
 @dataclass(frozen=True, slots=True)

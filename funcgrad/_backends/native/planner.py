@@ -62,7 +62,7 @@ from funcgrad._programs.program import Program
 
 
 def plan_of(program: Program, arithmetic: Arithmetic = PLAIN) -> NativePlan:
-    """NativePlan how a program runs."""
+    """Plan how a program runs."""
     plan = UnfinishedPlan(program, arithmetic)
     for equation, results in zip(program.equations, program.index.results, strict=True):
         _add(plan, equation, results)
@@ -103,7 +103,7 @@ def _add(plan: UnfinishedPlan, equation: Equation, results: range) -> None:
     if is_one and _sweeps(plan, equation, results.start):
         return
     plan.prepare(equation.operands)
-    plan.append(Callback(equation, results.start, _lack(plan, equation)), results)
+    plan.append(Callback(results.start, equation, _lack(plan, equation)))
 
 
 def _lack(plan: UnfinishedPlan, equation: Equation) -> str:
@@ -135,7 +135,7 @@ def _draws(plan: UnfinishedPlan, equation: Equation, structure: Random, variable
     if any(spec.dtype.kind not in "iu" for spec in numbers):
         return False
     if 0 in plan.specs[variable].shape:
-        plan.append(Fill(variable), range(variable, variable + 1))
+        plan.append(Fill(variable))
         return True
     block = BoundFormula(with_params, (structure.block, equation.params))
     try:
@@ -145,7 +145,7 @@ def _draws(plan: UnfinishedPlan, equation: Equation, structure: Random, variable
         plan.lack = str(error)
         return False
     plan.prepare(equation.operands)
-    plan.append(Drawing(equation, variable, block, size), range(variable, variable + 1))
+    plan.append(Drawing(variable, equation, block, size))
     return True
 
 
@@ -162,8 +162,7 @@ def _sweeps(plan: UnfinishedPlan, equation: Equation, variable: int) -> bool:
     if dtypes != (*[s.dtype for s in specs], spec.dtype):
         return False  # it would convert its operands in pieces
     plan.prepare(equation.operands)
-    step = Sweep(ufunc, tuple(dtypes), equation.operands, variable)
-    plan.append(step, range(variable, variable + 1))
+    plan.append(Sweep(variable, ufunc, tuple(dtypes), equation.operands))
     return True
 
 
@@ -193,7 +192,7 @@ def _runs_along_axis(
         member = Member(operand, (source,), BoundFormula(_converted, (dtypes[0],)))
         join(plan, member, spec.shape)
     plan.prepare([operand])
-    plan.append(AxisSweep(loop, dtypes, operand, variable), results)
+    plan.append(AxisSweep(variable, loop, dtypes, operand))
     return True
 
 
@@ -206,5 +205,5 @@ def _runs(plan: UnfinishedPlan, equation: Equation, results: range) -> bool:
     if form is None:
         return False
     plan.prepare(equation.operands)
-    plan.append(Run(equation, results.start, form, in_form(form)), results)
+    plan.append(Run(results.start, equation, form, in_form(form)))
     return True

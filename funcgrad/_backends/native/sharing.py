@@ -24,7 +24,14 @@ from typing import Any, Final
 import numpy as np
 
 from funcgrad._backends.native.native_module import NativeModule
-from funcgrad._backends.native.plan_steps import NativePlan, Nest, Run, Scattering, Step
+from funcgrad._backends.native.plan_steps import (
+    NativePlan,
+    Nest,
+    Run,
+    Scattering,
+    Step,
+    buffers_read,
+)
 from funcgrad._backends.native.views import View, whole
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._core.structure.structures import Loop
@@ -59,16 +66,23 @@ class MemoryPlan:
         stops = self._placed[1, : self._count]
         return int(stops.max(initial=self.arena)) - self.arena
 
-    def add_output(self, name: str, size: int, begin: int) -> None:
-        """Add the memory of an output, which is free until a moment."""
-        self._outputs.append((self.arena, name))
+    @property
+    def placed(self) -> np.ndarray[Any, Any]:
+        """Where places begin and end in memory, and when in time: four rows."""
+        return self._placed[:, : self._count]
+
+    def add_output(self, name: str, size: int, begin: int) -> int:
+        """Add the memory of an output, which is free until a moment; returns where it begins."""
+        place = self.arena
+        self._outputs.append((place, name))
         self._insert(self._count, self.arena, size, (begin, _FOR_EVER))
         self._insert(self._count, self.arena + size, ALIGNMENT, (0, _FOR_EVER))  # a wall
         self.arena = _aligned(self.arena + size + ALIGNMENT)
+        return place
 
     def place(self, size: int, begin: int, end: int, lowest: int = 0) -> int:
         """The first place that is free from one moment to another."""
-        starts, stops, born, died = self._placed[:, : self._count]
+        starts, stops, born, died = self.placed
         beside = (died >= begin) & (born <= end)
         ends = np.maximum.accumulate(np.append(lowest, _aligned(stops[beside])))
         fits = np.append(starts[beside] >= ends[:-1] + size, True)
@@ -119,7 +133,7 @@ def sharing_of(plan: NativePlan, module: NativeModule) -> Sharing:
     first_result = inputs + len(plan.program.constants)
     last_read: dict[int, int] = {}
     for position, step in enumerate(plan.steps):
-        last_read.update(dict.fromkeys(step.read(plan.views), position))
+        last_read.update(dict.fromkeys(buffers_read(step, plan.views), position))
     guarded = {
         plan.views[guard.variable].buffer for guards in plan.guards.values() for guard in guards
     }
@@ -135,7 +149,8 @@ def sharing_of(plan: NativePlan, module: NativeModule) -> Sharing:
             buffer = plan.views[operand].buffer
             if not plan.views[operand].covers(plan.specs[buffer].shape):
                 continue
-            is_read_again = last_read[buffer] > position or step.read(plan.views).count(buffer) > 1
+            is_read_again = last_read[buffer] > position
+            is_read_again = is_read_again or buffers_read(step, plan.views).count(buffer) > 1
             if is_read_again or buffer in outputs or buffer in guarded:
                 continue
             root = roots.get(result, result)
@@ -165,9 +180,9 @@ def _overwritten(
         return view.broadcast(nest.shape) == plain and not view.offset
 
     ending: dict[tuple[int, int], list[int]] = {}
-    views = [view for view in nest.reads.values() if not is_plain(view)]
+    views = [view for view in nest.operands.values() if not is_plain(view)]
     elsewhere = {view.buffer for view in views}
-    for variable, view in nest.reads.items():
+    for variable, view in nest.operands.items():
         one, total = sizes(variable, view)
         if one * size == total >= LARGE and view.buffer in candidates:
             places = ending.setdefault((one, total), [])

@@ -17,6 +17,7 @@ from funcgrad._backends.native.plan_steps import (
     NativePlan,
     Nest,
     Step,
+    buffers_read,
     number_in,
 )
 from funcgrad._backends.native.views import View, whole
@@ -99,7 +100,7 @@ class UnfinishedPlan:
                 lives[buffer] = min(first, position), max(last, position)
 
         for position, step in enumerate(self.steps):
-            for buffer in step.read(self.views):
+            for buffer in buffers_read(step, self.views):
                 touch(buffer, position)
             for buffer in step.written:
                 touch(buffer, position)
@@ -111,7 +112,7 @@ class UnfinishedPlan:
         """Note the members of nests whose results are read from memory."""
         read = {*outputs}
         for step in self.steps:
-            read.update(step.read(self.views))
+            read.update(buffers_read(step, self.views))
         for step in self.steps:
             if isinstance(step, Nest):
                 for member in step.members:
@@ -133,10 +134,10 @@ class UnfinishedPlan:
             return False
         return True
 
-    def append(self, step: Step, results: range) -> None:
+    def append(self, step: Step) -> None:
         """Add a step that fills the buffers of its results."""
         self.steps.append(step)
-        for variable in results:
+        for variable in step.written:
             self.made_at[variable] = len(self.steps) - 1
             self.views[variable] = whole(variable, self.specs[variable].shape)
 
@@ -154,7 +155,7 @@ class UnfinishedPlan:
         """A copy of a view, in C order."""
         copy = self.new(view.shape, dtype)
         if 0 in view.shape:
-            self.append(Fill(copy), range(copy, copy + 1))
+            self.append(Fill(copy))
         else:
             self.copy(view, whole(copy, view.shape), dtype)
         return self.views[copy]
@@ -169,12 +170,11 @@ class UnfinishedPlan:
         source, target = [self.new((*view.shape, count), bits) for _ in range(2)]
         self.views[source] = _in_words(view, count)
         nest = Nest((*view.shape, count))
-        nest.reads[source] = self.views[source]
+        nest.operands[source] = self.views[source]
         nest.members.append(Member(target, (source,), _COPY))
         nest.stores[target] = _in_words(place, count)
-        buffer = place.buffer
-        self.append(nest, range(buffer, buffer + 1))
-        self.made_at[target] = self.made_at[buffer]
+        self.append(nest)
+        self.made_at[target] = self.made_at[place.buffer]
 
     def prepare(self, operands: Iterable[int]) -> None:
         """Have operands lie in C order, as arrays of NumPy's do: in windows of buffers.

@@ -1,8 +1,17 @@
-"""Tests that patch the library leave threads alone that improve code of earlier tests."""
+"""Each plan is checked; tests that patch the library leave threads alone of earlier tests."""
 
+import os
 import threading
+from collections.abc import Iterator
+from unittest.mock import patch
 
 import pytest
+
+
+@pytest.fixture(autouse=True)
+def _plans_are_checked() -> Iterator[None]:
+    with patch.dict(os.environ, FUNCGRAD_VERIFY="1"):
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -90,7 +90,7 @@ def _own_elimination(plan: Any, matrices: Any, dtype: Any) -> int:
     """Eliminate again for each use of a matrix."""
     shape = (*matrices.shape[:-2], factors_size(matrices.shape[-1]))
     factors: int = plan.new(shape, dtype)
-    plan.append(Elimination(matrices, factors), range(factors, factors + 1))
+    plan.append(Elimination(factors, matrices))
     return factors
 
 
