@@ -12,7 +12,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from funcgrad._backends.native.float_registers import FloatRegisters
+from funcgrad._backends.native.builder import Value, chosen, repeated
+from funcgrad._backends.native.floats import float_vectors
 from funcgrad._backends.native.function_text import FunctionText
 from funcgrad._backends.native.native_module import NativeModule
 
@@ -36,7 +37,7 @@ def band_elimination(
     )
 
     def write(lines: FunctionText) -> None:
-        _BandWriter(lines, module.fuses, bands, width, dtype).write()
+        _BandWriter(lines, bands, width, dtype).write()
 
     return module.shared(f"i1 @{name}", parameters, write)
 
@@ -50,114 +51,104 @@ class _BandWriter:
     """Writes an elimination, and the substitution from the last row to the first."""
 
     def __init__(
-        self,
-        lines: FunctionText,
-        fuses: bool,
-        bands: tuple[int, int],
-        width: int,
-        dtype: np.dtype[Any],
+        self, lines: FunctionText, bands: tuple[int, int], width: int, dtype: np.dtype[Any]
     ) -> None:
         self._lower, self._upper = bands
         self._count = sum(bands) + 1
         self._width, self._lines = width, lines
-        self._r = FloatRegisters(lines, dtype, width, fuses)
-        self._one = FloatRegisters(lines, dtype, 1, fuses)
+        self._r = float_vectors(lines, dtype, width)
+        self._one = self._r.single
 
     def write(self) -> None:
         """Write the function."""
-        lines, one, r = self._lines, self._one, self._r
-        kinds = [one.kind] * self._count + [r.kind]
-        waiting: list[str] = []
-        for row in range(self._lower):
-            waiting += self._first_row(row)
-        carried = list(zip(kinds * self._lower, waiting, strict=True))
-        *_, usual = lines.counted("%rows", self._eliminate, [*carried, ("i1", "true")])
-        zeros = [(r.kind, r.zero)] * (self._count - 1)
-        *_, total = lines.counted("%rows", self._substitute, [*zeros, (r.kind, r.zero)])
-        finite = r.are_zeros(total)
-        lines.emit(f"ret i1 {lines.op(f'and i1 {usual}, {finite}')}")
+        lines, r = self._lines, self._r
+        waiting = [x for row in range(self._lower) for x in self._first_row(row)]
+        true = self._one.lanes.constant(True, np.dtype(np.bool_))
+        *_, usual = repeated(lines, "%rows", self._eliminate, [*waiting, true])
+        zeros = [r.number(0.0)] * self._count
+        *_, total = repeated(lines, "%rows", self._substitute, zeros)
+        lines.emit(f"ret i1 {(usual & r.are_zeros(total)).text}")
 
     # ---------------------------------------------------------------------------------- elimination
 
-    def _element(self, row: str, column: str, diagonal: int) -> str:
+    def _within(self, place: Value) -> Value:
+        """Whether a row or column is one of the matrix."""
+        return place < Value("%rows", place.dtype, place.lanes)
+
+    def _place(self, text: str | int) -> Value:
+        return Value(str(text), np.dtype(np.int64), self._one.lanes)
+
+    def _element(self, row: Value, column: Value, diagonal: int) -> Value:
         """The element of a row and column on a diagonal, counted from the uppermost; or zero."""
-        lines, one = self._lines, self._one
-        inside = lines.op(f"icmp slt i64 {column}, %rows")
-        inside = lines.op(f"and i1 {inside}, {lines.op(f'icmp slt i64 {row}, %rows')}")
-        safe = lines.op(f"select i1 {inside}, i64 {column}, i64 0")
-        place = one.row(one.row("%a", diagonal, "%down"), safe, "%along")
-        number = one.load_one(place)
-        return lines.op(f"select i1 {inside}, {one.kind} {number}, {one.kind} {one.zero}")
+        one, m = self._one, self._one.lanes
+        inside = self._within(column) & self._within(row)
+        safe = m.where(inside, column, 0)
+        number = one.load(one.row(one.row("%a", diagonal, "%down"), safe.text, "%along"))
+        return m.where(inside, number, one.number(0.0))
 
-    def _right(self, row: str) -> str:
-        lines, r = self._lines, self._r
-        inside = lines.op(f"icmp slt i64 {row}, %rows")
-        safe = lines.op(f"select i1 {inside}, i64 {row}, i64 0")
-        return r.load(r.row("%b", safe, "%from"))
+    def _right(self, row: Value) -> Value:
+        safe = self._one.lanes.where(self._within(row), row, 0)
+        return self._r.load(self._r.row("%b", safe.text, "%from"))
 
-    def _first_row(self, row: int) -> list[str]:
+    def _first_row(self, row: int) -> list[Value]:
         """One of the rows that wait at first, from column 0 on, and its right-hand sides."""
-        numbers = []
+        numbers, here = [], self._place(row)
         for column in range(self._count):
             diagonal = self._upper + row - column
-            known = 0 <= diagonal < self._count
-            numbers.append(
-                self._element(str(row), str(column), diagonal) if known else self._one.zero
-            )
-        return [*numbers, self._right(str(row))]
+            if 0 <= diagonal < self._count:
+                numbers.append(self._element(here, self._place(column), diagonal))
+            else:
+                numbers.append(self._one.number(0.0))
+        return [*numbers, self._right(here)]
 
-    def _eliminate(self, index: str, carried: Sequence[str]) -> Sequence[str]:
+    def _eliminate(self, index: str, carried: Sequence[Value]) -> Sequence[Value]:
         """Choose a pivot among the rows that wait and the next one; eliminate a column."""
-        lines, one, r, size = self._lines, self._one, self._r, self._count + 1
+        one, r, size = self._one, self._r, self._count + 1
         *waiting, usual = carried
         rows = [list(waiting[k * size : (k + 1) * size]) for k in range(self._lower)]
-        row = lines.op(f"add i64 {index}, {self._lower}")
-        following = []
-        for k in range(self._count):
-            column = index if not k else lines.op(f"add i64 {index}, {k}")
-            following.append(self._element(row, column, self._count - 1 - k))
+        here = self._place(index)
+        row = here + self._lower
+        following = [
+            self._element(row, here + k if k else here, self._count - 1 - k)
+            for k in range(self._count)
+        ]
         rows.append([*following, self._right(row)])
-        kinds = [one.kind] * self._count + [r.kind]
-        greatest = one.called("fabs", rows[0][0])
+        greatest = abs(rows[0][0])
         for k in range(1, len(rows)):
-            other = one.called("fabs", rows[k][0])
-            more = lines.op(f"fcmp ogt {one.kind} {other}, {greatest}")
-            greatest = lines.op(f"select i1 {more}, {one.kind} {other}, {one.kind} {greatest}")
-            for place, kind in enumerate(kinds):
-                x, y = rows[0][place], rows[k][place]
-                rows[0][place] = lines.op(f"select i1 {more}, {kind} {y}, {kind} {x}")
-                rows[k][place] = lines.op(f"select i1 {more}, {kind} {x}, {kind} {y}")
-        for flag in one.are_usual(greatest):
-            usual = lines.op(f"and i1 {usual}, {flag}")
+            other = abs(rows[k][0])
+            more = other > greatest
+            greatest = one.lanes.where(more, other, greatest)
+            for place, (x, y) in enumerate(zip(rows[0], rows[k], strict=True)):
+                rows[0][place] = x.lanes.select(more, y, x)
+                rows[k][place] = x.lanes.select(more, x, y)
         pivot = rows[0]
-        inverse = one.op("fdiv", one.number(1.0), pivot[0])
+        inverse = 1.0 / pivot[0]
         target = one.row("%room", index, self._count + self._width)
         one.store(target, inverse)
         for k in range(1, self._count):
             one.store(one.at(target, k), pivot[k])
         r.store(one.at(target, self._count), pivot[-1])
-        after: list[str] = []
+        after: list[Value] = []
         for below in rows[1:]:
-            factor = one.op("fmul", below[0], inverse)
-            for k in range(1, self._count):
-                after.append(one.minus_product(factor, pivot[k], below[k]))
-            after += [one.zero, r.minus_product(r.splat(factor), pivot[-1], below[-1])]
-        return [*after, usual]
+            factor = below[0] * inverse
+            after += [one.fma(-factor, pivot[k], below[k]) for k in range(1, self._count)]
+            after += [one.number(0.0), r.fma(-r.lanes.splat(factor), pivot[-1], below[-1])]
+        return [*after, usual & one.are_usual(greatest)]
 
     # --------------------------------------------------------------------------------- substitution
 
-    def _substitute(self, index: str, carried: Sequence[str]) -> Sequence[str]:
+    def _substitute(self, index: str, carried: Sequence[Value]) -> Sequence[Value]:
         """One row of the solutions, from the last on; the ones after it are carried."""
-        lines, one, r = self._lines, self._one, self._r
+        one, r = self._one, self._r
         *solved, total = carried
-        row = lines.op(f"sub i64 {lines.op(f'sub i64 %rows, {index}')}, 1")
+        row = (self._place("%rows") - self._place(index) - 1).text
         source = one.row("%room", row, self._count + self._width)
         x = r.load(one.at(source, self._count))
         for k, later in reversed(list(enumerate(solved, 1))):
-            x = r.minus_product(r.splat(one.load_one(one.at(source, k))), later, x)
-        x = r.op("fmul", x, r.splat(one.load_one(source)))
+            x = r.fma(-r.lanes.splat(one.load(one.at(source, k))), later, x)
+        x = x * r.lanes.splat(one.load(source))
         r.store(r.row("%x", row, "%to"), x)
-        return [*[x, *solved][: self._count - 1], r.plus_product(x, r.zero, total)]
+        return [*[x, *solved][: self._count - 1], r.fma(x, r.number(0.0), total)]
 
 
 TOGETHER: Final = 4
@@ -165,7 +156,7 @@ TOGETHER: Final = 4
 
 
 def long_substitution(
-    module: NativeModule, vectors: int, width: int, has_unit_diagonal: bool, dtype: np.dtype[Any]
+    module: NativeModule, count: int, width: int, has_unit_diagonal: bool, dtype: np.dtype[Any]
 ) -> str:
     """The function ``(matrix, its steps, right-hand sides, step, solutions, step, rows)``.
 
@@ -173,48 +164,37 @@ def long_substitution(
     returns whether all solutions are finite.
     """
     unit = "_unit" if has_unit_diagonal else ""
-    name = f"substitute_long{unit}_{vectors}_{width}{dtype.char}"
+    name = f"substitute_long{unit}_{count}_{width}{dtype.char}"
 
     def write(lines: FunctionText) -> None:
-        r, one = (FloatRegisters(lines, dtype, size, module.fuses) for size in (width, 1))
+        r = float_vectors(lines, dtype, width)
+        one, zero = r.single, r.number(0.0)
 
-        def solve_row(row: str, totals: Sequence[str]) -> Sequence[str]:
+        def solve_row(row: str, totals: Sequence[Value]) -> Sequence[Value]:
             start, right = one.row("%a", row, "%row"), one.row("%b", row, "%from")
-            sides = [r.load(r.at(right, v * width)) for v in range(vectors)]
-            before = lines.block
-            some, after = lines.fresh_label("some"), lines.fresh_label("solved")
-            lines.branch(lines.op(f"icmp ne i64 {row}, 0"), some, after)
-            lines.begin_block(some)
+            sides = [r.load(r.at(right, v * width)) for v in range(count)]
 
-            def earlier(column: str, sums: Sequence[str]) -> Sequence[str]:
-                factor = r.splat(one.load_one(one.row(start, column, "%column")))
+            def earlier(column: str, sums: Sequence[Value]) -> Sequence[Value]:
+                factor = -r.lanes.splat(one.load(one.row(start, column, "%column")))
                 source = one.row("%x", column, "%to")
                 return [
-                    r.minus_product(factor, r.load(r.at(source, v * width)), sums[v])
-                    for v in range(vectors)
+                    r.fma(factor, r.load(r.at(source, v * width)), sums[v]) for v in range(count)
                 ]
 
-            less = lines.counted(row, earlier, [(r.kind, side) for side in sides])
-            end = lines.block
-            lines.jump(after)
-            lines.begin_block(after)
-            solved = [
-                lines.op(f"phi {r.kind} [{side}, %{before}], [{x}, %{end}]")
-                for side, x in zip(sides, less, strict=True)
-            ]
+            some = lines.op(f"icmp ne i64 {row}, 0")
+            solved = chosen(lines, some, lambda: repeated(lines, row, earlier, sides), sides)
             if not has_unit_diagonal:
-                pivot = r.splat(one.load_one(one.row(start, row, "%column")))
-                solved = [r.op("fdiv", x, pivot) for x in solved]
+                pivot = r.lanes.splat(one.load(one.row(start, row, "%column")))
+                solved = [x / pivot for x in solved]
             target = one.row("%x", row, "%to")
             for v, x in enumerate(solved):
                 r.store(r.at(target, v * width), x)
-            return [r.plus_product(x, r.zero, y) for x, y in zip(solved, totals, strict=True)]
+            return [r.fma(x, zero, y) for x, y in zip(solved, totals, strict=True)]
 
-        totals = lines.counted("%rows", solve_row, [(r.kind, r.zero)] * vectors)
-        total = totals[0]
-        for other in totals[1:]:
-            total = r.op("fadd", total, other)
-        lines.emit(f"ret i1 {r.are_zeros(total)}")
+        total, *others = repeated(lines, "%rows", solve_row, [zero] * count)
+        for other in others:
+            total = total + other
+        lines.emit(f"ret i1 {r.are_zeros(total).text}")
 
     parameters = "ptr %a, i64 %row, i64 %column, ptr %b, i64 %from, ptr %x, i64 %to, i64 %rows"
     return module.shared(f"i1 @{name}", parameters, write)

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from funcgrad._backends.native.float_registers import FloatRegisters
+from funcgrad._backends.native.builder import memory_type
 from funcgrad._backends.native.function_site import FunctionSite
 from funcgrad._backends.native.plan_steps import AxisSweep, Callback, EquationStep, Sweep
 from funcgrad._backends.native.symbol_table import loop_recipes
@@ -187,8 +187,7 @@ def each_example(
     span : (begin, end), optional
         The steps of the first loop that are written.
     """
-    one = FloatRegisters(site.lines, dtype, 1, site.module.fuses)
-    outermost = first_loop(stack)
+    kind, lines, outermost = memory_type(dtype), site.lines, first_loop(stack)
     strides = [_stack_strides(view, core, len(stack)) for view, core in arrays]
 
     def loops(axis: int, pointers: Sequence[str]) -> None:
@@ -201,16 +200,16 @@ def each_example(
 
         def step(index: str, _: Sequence[str]) -> Sequence[str]:
             moved = [
-                one.row(pointer, index, steps[axis]) if steps[axis] else pointer
+                lines.row(pointer, index, steps[axis], kind)
                 for pointer, steps in zip(pointers, strides, strict=True)
             ]
             loops(axis + 1, moved)
             return ()
 
         start, stop = span if span is not None and axis == outermost else (0, stack[axis])
-        site.lines.counted(stop, step, start=start)
+        lines.counted(stop, step, start=start)
 
-    loops(0, [one.at(site.pointer(view.buffer), view.offset) for view, _ in arrays])
+    loops(0, [lines.address(site.pointer(v.buffer), v.offset, kind) for v, _ in arrays])
 
 
 def first_loop(stack: Shape) -> int | None:

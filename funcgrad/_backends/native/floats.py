@@ -21,8 +21,15 @@ from typing import Any
 
 import numpy as np
 
+from funcgrad._backends.native.builder import Value, element_type, some_lanes
 from funcgrad._backends.native.coefficients import PIECES, POLYNOMIALS
-from funcgrad._backends.native.lanes import Lanes, Value, element_type
+from funcgrad._backends.native.function_text import FunctionText
+from funcgrad._backends.native.lanes import Lanes
+
+
+def float_vectors(lines: FunctionText, dtype: np.dtype[Any], width: int) -> Floats:
+    """Arithmetic on vectors of so many floats in a function."""
+    return Floats(Lanes(lines, width), dtype)
 
 
 class Floats:
@@ -66,6 +73,37 @@ class Floats:
     def pieces(self, name: str) -> tuple[float, ...]:
         """A constant as a sum, see ``coefficients.py``."""
         return PIECES[name][self.letter]
+
+    # -------------------------------------------------------------------------- memory and lanes
+
+    @property
+    def single(self) -> Floats:
+        """Arithmetic on scalars of the dtype, in the same function."""
+        return Floats(self.lanes.single, self.dtype, self.letter)
+
+    def at(self, pointer: str, offset: str | int) -> str:
+        """The address so many elements behind another."""
+        return self.lanes.lines.address(pointer, offset, element_type(self.dtype))
+
+    def row(self, pointer: str, index: str | int, step: str | int) -> str:
+        """The address of a row, so many steps of some elements behind another."""
+        return self.lanes.lines.row(pointer, index, step, element_type(self.dtype))
+
+    def load(self, pointer: str, mask: str = "") -> Value:
+        """Read elements that lie side by side, all or where a mask holds."""
+        return self.lanes.load(pointer, self.dtype, mask=mask)
+
+    def store(self, pointer: str, x: Value, mask: str = "") -> None:
+        """Write elements side by side, all or where a mask holds."""
+        self.lanes.store(pointer, x, mask=mask)
+
+    def are_usual(self, size: Value) -> Value:
+        """Whether sizes are not NaN, infinite, zero or subnormal."""
+        return (size >= float(np.finfo(self.dtype).tiny)) & (size < np.inf)
+
+    def are_zeros(self, x: Value) -> Value:
+        """Whether all elements are zero."""
+        return self.lanes.every(x == 0.0)
 
     # ------------------------------------------------------------------------------------ rounding
 
@@ -140,15 +178,11 @@ class Floats:
 
     def bits(self, x: Value) -> Value:
         """The bits of floats as unsigned integers."""
-        return self._cast(x, self.integers)
+        return self.lanes.cast("bitcast", x, self.integers)
 
     def of_bits(self, x: Value) -> Value:
         """The floats of bits."""
-        return self._cast(x, self.dtype)
-
-    def _cast(self, x: Value, dtype: np.dtype[Any]) -> Value:
-        wanted = self.lanes.kind(element_type(dtype))
-        return self.lanes.value(f"bitcast {x.kind} {x.text} to {wanted}", dtype)
+        return self.lanes.cast("bitcast", x, self.dtype)
 
     def bits_of(self, number: float) -> int:
         """The bits of a number that is known."""
@@ -187,28 +221,21 @@ class Floats:
         kind, mask = f"<{width} x {element}>", f"i{width}"
         name = f"llvm.x86.avx512.mask.scalef.p{letter}.512"
         lines.declarations.add(f"declare {kind} @{name}({kind}, {kind}, {kind}, {mask}, i32)")
-        registers = []
+        parts = []
         for start in range(0, self.lanes.width, width):
-            places = ", ".join([f"i32 {start + lane}" for lane in range(width)])
             register, power = [
-                lines.shared(
-                    f"shufflevector {v.kind} {v.text}, {v.kind} poison, <{width} x i32> <{places}>"
-                )
-                for v in (x, exponent)
+                some_lanes(Lanes(lines, width), value, range(start, start + width))
+                for value in (x, exponent)
             ]
-            arguments = f"{kind} {register}, {kind} {power}, {kind} {register}, {mask} -1, i32 4"
-            registers.append(lines.shared(f"call {kind} @{name}({arguments})"))
-        while len(registers) > 1:
-            places = ", ".join([f"i32 {lane}" for lane in range(2 * width)])
-            registers = [
-                lines.shared(
-                    f"shufflevector <{width} x {element}> {low}, <{width} x {element}> {high},"
-                    f" <{2 * width} x i32> <{places}>"
-                )
-                for low, high in zip(registers[::2], registers[1::2], strict=True)
-            ]
+            arguments = f"{kind} {register.text}, {kind} {power.text}, {kind} {register.text}"
+            text = lines.shared(f"call {kind} @{name}({arguments}, {mask} -1, i32 4)")
+            parts.append(Value(text, self.dtype, register.lanes))
+        while len(parts) > 1:
             width *= 2
-        return Value(registers[0], self.dtype, self.lanes)
+            wide, places = Lanes(lines, width), range(width)
+            pairs = zip(parts[::2], parts[1::2], strict=True)
+            parts = [wide.shuffled(low, places, high) for low, high in pairs]
+        return Value(parts[0].text, self.dtype, self.lanes)
 
     def split(self, x: Value, subnormal: bool = True) -> tuple[Value, Value]:
         """The exponent and the fraction of positive numbers: ``x = 2**k * m``.

@@ -12,14 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from funcgrad._backends.native.builder import Value, carried, memory_type, part_of
 from funcgrad._backends.native.call_text import call_back
 from funcgrad._backends.native.function_site import FunctionSite
 from funcgrad._backends.native.indexed_text import in_vectors
-from funcgrad._backends.native.lanes import Lanes, Value, memory_type
-from funcgrad._backends.native.pairs import carried, paired, part_of, some_lanes
+from funcgrad._backends.native.lanes import Lanes
 from funcgrad._backends.native.plan_steps import Folding, Scanning
 from funcgrad._backends.native.registers import Registers
-from funcgrad._backends.native.vector_memory import addresses_of_parts, load, store
 
 _INT64 = np.dtype(np.int64)
 
@@ -32,7 +31,7 @@ def write_scanning(site: FunctionSite, step: Scanning) -> None:
     lines, spec = site.lines, site.plan.specs[step.variable]
     writer = _FoldWriter(site, step)
     count, inner = spec.shape[step.axis], prod(spec.shape[step.axis + 1 :])
-    target, kind = site.pointer(step.variable), memory_type(spec.dtype)
+    target = site.pointer(step.variable)
     checks = writer.has_parts and spec.dtype.kind in "fc"
     beyond = lines.fresh_label("beyond")
 
@@ -46,7 +45,7 @@ def write_scanning(site: FunctionSite, step: Scanning) -> None:
             element = lanes.astype(writer.element(lanes, state), spec.dtype)
             if checks:
                 _leave_unless_finite(lanes, element, beyond)
-            store(lanes, lines.address(target, at(position), kind), element)
+            lanes.store(target, element, at(position))
 
         writer.follow(lanes, lambda m, k: writer.read(m, at(k)), count, put)
 
@@ -79,14 +78,7 @@ def _call_back_at(site: FunctionSite, step: Scanning | Folding, label: str) -> N
 def _leave_unless_finite(lanes: Lanes, element: Value, label: str) -> None:
     """Leave a loop for a label where numbers overflow: the operation may have ways around that."""
     lines = lanes.lines
-    truth = lanes.isfinite(element)
-    whole = truth.text
-    if lanes.width > 1:
-        mask = lines.op(f"bitcast {truth.kind} {truth.text} to i{lanes.width}")
-        whole = lines.op(f"icmp eq i{lanes.width} {mask}, -1")
-    inside = lines.fresh_label("finite")
-    lines.branch(whole, inside, label)
-    lines.begin_block(inside)
+    lines.leave_unless(lanes.every(lanes.isfinite(element)).text, label)
 
 
 def write_folding(site: FunctionSite, step: Folding) -> None:
@@ -99,14 +91,14 @@ def write_folding(site: FunctionSite, step: Folding) -> None:
     writer = _FoldWriter(site, step)
     count = prod(shape[step.axis : step.axis + step.rank])
     inner = prod(shape[step.axis + step.rank :])
-    target, kind = site.pointer(step.variable), memory_type(dtype)
+    target = site.pointer(step.variable)
     beyond = lines.fresh_label("beyond")
 
     def put(lanes: Lanes, number: str, state: Sequence[Value]) -> None:
         element = lanes.astype(writer.element(lanes, state), dtype)
         if dtype.kind == "c":
             _leave_unless_finite(lanes, element, beyond)
-        store(lanes, lines.address(target, number, kind), element)
+        lanes.store(target, element, number)
 
     def outer(index: str, _: Sequence[str]) -> Sequence[str]:
         base = lines.op(f"mul i64 {index}, {count * inner}")
@@ -150,12 +142,12 @@ class _FoldWriter:
     def read(self, lanes: Lanes, place: str) -> list[Value]:
         """Read elements that lie side by side."""
         return [
-            load(lanes, lanes.lines.address(source, place, memory_type(dtype)), dtype)
+            lanes.load(source, dtype, place)
             for source, dtype in zip(self._sources, self._dtypes, strict=True)
         ]
 
     def _state(self, lanes: Lanes, position: str, elements: Sequence[Value]) -> list[Value]:
-        place = spread(lanes, position, _INT64)
+        place = lanes.splat(Value(position, _INT64, lanes.single))
         return parts_of(self._fold.of(lanes, self._dtype, place, *elements))
 
     def element(self, lanes: Lanes, state: Sequence[Value]) -> Value:
@@ -243,12 +235,11 @@ class _FoldWriter:
         def state_at(position: str) -> list[Value]:
             place = lines.op(f"add i64 {base}, {position}")
             elements = [
-                _picked(lanes, lines.address(source, place, memory_type(dtype)), dtype, steps)
+                lanes.gathered(lines.address(source, place, memory_type(dtype)), dtype, size)
                 for source, dtype in zip(self._sources, self._dtypes, strict=True)
             ]
-            along = spread(lanes, position, _INT64)
-            behind = ", ".join([f"i64 {step}" for step in steps])
-            places = lanes.value(f"add {along.kind} {along.text}, <{behind}>", _INT64)
+            along = lanes.splat(Value(position, _INT64, lanes.single))
+            places = along + lanes.listed(steps, _INT64)
             return parts_of(self._fold.of(lanes, self._dtype, places, *elements))
 
         def one(position: str, before: Sequence[Value]) -> list[Value]:
@@ -266,45 +257,9 @@ class _FoldWriter:
         return total
 
     def _lane(self, single: Lanes, state: Sequence[Value], lane: int) -> list[Value]:
-        return [some_lanes(single, number, lane) for number in state]
-
-
-def _picked(lanes: Lanes, base: str, dtype: np.dtype[Any], steps: Sequence[int]) -> Value:
-    """Read elements so many steps behind a base."""
-    if dtype.kind == "c":
-        twice = [2 * step for step in steps]
-        bases = addresses_of_parts(lanes, base, part_of(dtype))
-        return paired([_picked(lanes, base, part_of(dtype), twice) for base in bases])
-    lines, element = lanes.lines, memory_type(dtype)
-    kind, places = lanes.kind(element), f"<{lanes.width} x ptr>"
-    behind = ", ".join([f"i64 {step}" for step in steps])
-    pointers = lines.op(f"getelementptr {element}, ptr {base}, <{lanes.width} x i64> <{behind}>")
-    short = {"float": "f32", "double": "f64"}.get(element, element)
-    mask = f"<{lanes.width} x i1>"
-    text = lines.call(
-        kind,
-        f"llvm.masked.gather.v{lanes.width}{short}.v{lanes.width}p0",
-        (places, pointers),
-        ("i32", str(dtype.itemsize)),
-        (mask, "splat (i1 true)"),
-        (kind, "poison"),
-    )
-    if dtype.kind == "b":
-        return lanes.value(f"icmp ne {kind} {text}, zeroinitializer", dtype)
-    return Value(text, dtype, lanes)
+        return [single.lane(number, lane) for number in state]
 
 
 def parts_of(state: Value | Sequence[Value]) -> list[Value]:
     """The numbers of a state."""
     return [state] if isinstance(state, Value) else list(state)
-
-
-def spread(lanes: Lanes, text: str, dtype: np.dtype[Any]) -> Value:
-    """A number in every lane."""
-    if lanes.width == 1:
-        return Value(text, dtype, lanes)
-    kind = lanes.kind("i64")
-    first = lanes.lines.op(f"insertelement {kind} poison, i64 {text}, i32 0")
-    return lanes.value(
-        f"shufflevector {kind} {first}, {kind} poison, <{lanes.width} x i32> zeroinitializer", dtype
-    )

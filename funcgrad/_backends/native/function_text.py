@@ -256,14 +256,51 @@ class FunctionText:
         """Go on in one of two blocks."""
         self.emit(f"br i1 {condition}, label %{then}, label %{otherwise}")
 
-    def when(self, condition: str, write: Callable[[], object]) -> None:
-        """Write instructions that are done where a condition holds."""
+    def when(
+        self,
+        condition: str,
+        write: Callable[[], object],
+        otherwise: Callable[[], object] | None = None,
+    ) -> None:
+        """Write instructions that are done where a condition holds, and others for elsewhere."""
         some, after = self.fresh_label("some"), self.fresh_label("after")
-        self.branch(condition, some, after)
-        self.begin_block(some)
+        others = self.fresh_label("others") if otherwise else after
+        self.branch(condition, some, others)
+        for label, branch in ((some, write), (others, otherwise)):
+            if branch is not None:
+                self.begin_block(label)
+                branch()
+                self.jump(after)
+        self.begin_block(after)
+
+    def leave_unless(self, condition: str, label: str) -> None:
+        """Go on where a condition holds, and else in a block that is written elsewhere."""
+        after = self.fresh_label("then")
+        self.branch(condition, after, label)
+        self.begin_block(after)
+
+    def apart(self, label: str, write: Callable[[], object]) -> None:
+        """Write a block that only ``leave_unless`` leads to; behind it both ways go on."""
+        after = self.fresh_label("after")
+        self.jump(after)
+        self.begin_block(label)
         write()
         self.jump(after)
         self.begin_block(after)
+
+    def row(self, base: str, index: str | int, step: str | int, kind: str) -> str:
+        """The address of a row, so many steps of some elements behind another."""
+        if index in (0, "0") or step == 0:
+            return base
+        if isinstance(index, int) and isinstance(step, int):
+            return self.address(base, index * step, kind)
+        return self.address(base, self.times(index, step), kind)
+
+    def times(self, index: str | int, step: str | int) -> str:
+        """The product of an index and a step."""
+        if step == 1 or index == 1:
+            return str(index if step == 1 else step)
+        return self.op(f"mul i64 {index}, {step}")
 
     def address(self, base: str, offset: str | int, kind: str = "i8") -> str:
         """The address so many elements of a type behind another."""

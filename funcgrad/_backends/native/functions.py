@@ -24,7 +24,7 @@ from funcgrad._backends.native.fold_text import write_folding, write_scanning
 from funcgrad._backends.native.function_site import MISSED, UNINTERRUPTED, FunctionSite
 from funcgrad._backends.native.function_text import FunctionText
 from funcgrad._backends.native.indexed_text import write_gathering, write_scattering
-from funcgrad._backends.native.lanes import Lanes, memory_type
+from funcgrad._backends.native.lanes import Lanes
 from funcgrad._backends.native.loop_text import write_run
 from funcgrad._backends.native.native_module import Function, NativeModule
 from funcgrad._backends.native.plan_check import (
@@ -55,7 +55,6 @@ from funcgrad._backends.native.planner import plan_of
 from funcgrad._backends.native.product_text import write_product
 from funcgrad._backends.native.random_text import write_drawing
 from funcgrad._backends.native.sharing import LARGE
-from funcgrad._backends.native.vector_memory import load
 from funcgrad._programs.equation import Guard
 from funcgrad._programs.program import Program
 
@@ -190,8 +189,7 @@ def _holds(site: FunctionSite, guard: Guard) -> str:
     view = site.plan.views[guard.variable]
     dtype = site.plan.specs[guard.variable].dtype
     lanes = Lanes(site.lines, 1)
-    place = site.lines.address(site.pointer(view.buffer), view.offset, memory_type(dtype))
-    x, value = load(lanes, place, dtype), guard.value
+    x, value = lanes.load(site.pointer(view.buffer), dtype, view.offset), guard.value
     if guard.use == "bool":
         truth = lanes.astype(x, np.dtype(np.bool_))
         return truth.text if value else site.lines.op(f"xor i1 {truth.text}, true")
@@ -203,11 +201,5 @@ def _holds(site: FunctionSite, guard: Guard) -> str:
         return lanes.equal(x, value).text
     if value != value:  # every NaN is one
         return lanes.isnan(x).text
-    kind = f"i{8 * dtype.itemsize}"
-    bits = site.lines.op(f"bitcast {x.kind} {x.text} to {kind}")
-    return site.lines.op(f"icmp eq {kind} {bits}, {_bits(value, dtype)}")
-
-
-def _bits(value: float, dtype: np.dtype[Any]) -> int:
-    """The bits of a float as an integer."""
-    return int(dtype.type(value).view(f"i{dtype.itemsize}"))
+    integer = np.dtype(f"i{dtype.itemsize}")
+    return (lanes.cast("bitcast", x, integer) == int(dtype.type(value).view(integer))).text

@@ -12,13 +12,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from funcgrad._backends.native.builder import part_of
 from funcgrad._backends.native.call_text import call_back
 from funcgrad._backends.native.function_site import FunctionSite
-from funcgrad._backends.native.lanes import Lanes, memory_type
-from funcgrad._backends.native.pairs import part_of
+from funcgrad._backends.native.lanes import Lanes
 from funcgrad._backends.native.plan_steps import Gathering, Scattering
 from funcgrad._backends.native.registers import Registers
-from funcgrad._backends.native.vector_memory import load, store
 from funcgrad._backends.native.views import merged, walk
 from funcgrad._core.structure.index_maps import IndexArray, Places, dense_strides
 
@@ -34,19 +33,18 @@ def write_gathering(site: FunctionSite, step: Gathering) -> None:
     source, target = site.at(step.equation.operands[0]), site.pointer(step.variable)
 
     def move(lanes: Lanes, place: str, number: str) -> None:
-        value = load(lanes, site.lines.address(source, place, memory_type(bits)), bits)
-        store(lanes, site.lines.address(target, number, memory_type(bits)), value)
+        value = lanes.load(source, bits, place)
+        lanes.store(target, value, number)
 
     def leave_zero(lanes: Lanes, place: str, number: str) -> None:
-        place = site.lines.address(target, number, memory_type(bits))
-        store(lanes, place, lanes.constant(0, bits))
+        lanes.store(target, lanes.constant(0, bits), number)
 
     _PlacesWriter(site, step, count, bits.itemsize).write(move, leave_zero)
 
 
 def write_scattering(site: FunctionSite, step: Scattering) -> None:
     """Write a scatter."""
-    lines, spec, fold = site.lines, site.plan.specs[step.variable], step.fold
+    spec, fold = site.plan.specs[step.variable], step.fold
     operands, target = step.equation.operands, site.pointer(step.variable)
     if step.updates:
         site.moved(target, site.at(operands[0]), spec)
@@ -61,12 +59,11 @@ def write_scattering(site: FunctionSite, step: Scattering) -> None:
         dtype = into
 
     def update(lanes: Lanes, place: str, number: str) -> None:
-        there = lines.address(target, place, memory_type(into))
-        value = load(lanes, lines.address(source, number, memory_type(dtype)), dtype)
+        value = lanes.load(source, dtype, number)
         if fold is not None:
             state = fold.of(lanes, into, number, value)
-            value = fold.combine(lanes, load(lanes, there, into), state)
-        store(lanes, there, lanes.astype(value, into))
+            value = fold.combine(lanes, lanes.load(target, into, place), state)
+        lanes.store(target, lanes.astype(value, into), place)
 
     size = max(part_of(into).itemsize, part_of(dtype).itemsize)
     _PlacesWriter(site, step, count, size).write(update)
@@ -129,19 +126,14 @@ class _PlacesWriter:
         firsts = [str(self._places.start), "0", *["0"] * len(self._places.indices)]
         walk(lines, self._sizes[:rank], [s[:rank] for s in self._strides], firsts, row)
         if not self._is_bounded:
-            after = lines.fresh_label("within")
-            lines.jump(after)
-            lines.begin_block(self._beyond)
             operands = [self._site.at(v) for v in self._step.equation.operands]
-            call_back(self._site, self._step, operands)
-            lines.jump(after)
-            lines.begin_block(after)
+            lines.apart(self._beyond, lambda: call_back(self._site, self._step, operands))
 
     def _row(
         self, place: str, number: str, at: Sequence[str], element: _Write, otherwise: _Write | None
     ) -> None:
         lines = self._site.lines
-        absent, after = lines.fresh_label("absent"), lines.fresh_label("row")
+        absent = lines.fresh_label("absent")
         may_be_absent = False
         for index, offset in zip(self._places.indices, at, strict=True):
             chosen = self._chosen(index, offset, absent)
@@ -150,23 +142,21 @@ class _PlacesWriter:
             place = lines.op(f"add i64 {place}, {step}")
         self._elements(place, number, element)
         if may_be_absent:
-            lines.jump(after)
-            lines.begin_block(absent)
-            if otherwise is not None:
-                self._elements("0", number, otherwise)
-            lines.jump(after)
-            lines.begin_block(after)
+
+            def leave() -> None:
+                if otherwise is not None:
+                    self._elements("0", number, otherwise)
+
+            lines.apart(absent, leave)
 
     def _chosen(self, index: IndexArray, offset: str, absent: str) -> str:
         """The place along an axis that an integer chooses."""
         site, lines, lanes = self._site, self._site.lines, Registers(self._site.lines, 1)
         variable = self._step.equation.operands[index.operand]
         dtype = site.plan.specs[variable].dtype
-        address = lines.address(site.at(variable), offset, memory_type(dtype))
-        integer = load(lanes, address, dtype)
-        number = lanes.astype(integer, _INT64)
+        number = lanes.astype(lanes.load(site.at(variable), dtype, offset), _INT64)
         if dtype == np.uint64:  # from 2**63 on it is no int64
-            self._leave_if(lines.op(f"icmp slt i64 {number.text}, 0"), self._beyond)
+            lines.leave_unless((number >= 0).text, self._beyond)
             self._is_bounded = False
         if index.mode == "clip":
             return lanes.minimum(lanes.maximum(number, 0), index.size - 1).text
@@ -175,14 +165,9 @@ class _PlacesWriter:
         place = lanes.where(number < 0, number + index.size, number).text
         if index.mode != "wrap":
             self._is_bounded = self._is_bounded and index.mode == "fill"
-            outside = lines.op(f"icmp uge i64 {place}, {index.size}")
-            self._leave_if(outside, absent if index.mode == "fill" else self._beyond)
+            inside = lines.op(f"icmp ult i64 {place}, {index.size}")
+            lines.leave_unless(inside, absent if index.mode == "fill" else self._beyond)
         return place
-
-    def _leave_if(self, condition: str, label: str) -> None:
-        after = self._site.lines.fresh_label("inside")
-        self._site.lines.branch(condition, label, after)
-        self._site.lines.begin_block(after)
 
     def _elements(self, place: str, number: str, element: _Write) -> None:
         """Write loops over the axes of a row."""

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from funcgrad._backends.native.builder import NotEmitted, Scalar, Value
 from funcgrad._backends.native.floats import Floats
-from funcgrad._backends.native.lanes import Lanes, NotEmitted, Scalar, Value
+from funcgrad._backends.native.lanes import Lanes
 
 
 def from_float(m: Lanes, x: Value, dtype: np.dtype[Any]) -> Value:

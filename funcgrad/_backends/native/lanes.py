@@ -1,211 +1,50 @@
 """Formulas as instructions: the algebra whose values are vectors in registers.
 
 ``Lanes`` has the names of ``funcgrad._core.intrinsics``, so any formula of an operation can be read
-with it. A value is the name of an LLVM value with a dtype; Python's operators on values, and the
-functions here, convert operands as NumPy does and write an instruction. Whatever has none raises
-``NotEmitted``, and the operation is then done by NumPy's own code.
+with it. Python's operators on values, and the functions here, convert operands as NumPy does and
+write an instruction. Whatever has none raises ``NotEmitted``, and the operation is then done by
+NumPy's own code. Complex numbers are computed by NumPy's formulas for their parts
+(`complex_functions.py`), so that infinities, NaN and the signs of zeros are NumPy's.
 
 >>> import numpy as np
 >>> from funcgrad._backends.native.function_text import FunctionText
->>> lines = FunctionText()
->>> m = Lanes(lines, width=8)
+>>> m = Lanes(FunctionText(), width=8)
 >>> x = Value("%x", np.dtype(np.float32), m)
 >>> y = m.maximum(x * 2.0, 0)
 >>> y.dtype, y.kind
 (dtype('float32'), '<8 x float>')
+>>> z = m.join_parts(x, y) * 2
+>>> z.dtype, m.real(z).kind
+(dtype('complex64'), '<8 x float>')
 """
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import MappingProxyType
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
 
-from funcgrad._backends.native.function_text import FunctionText
-
-Scalar: TypeAlias = "Value | bool | int | float | complex"
-"""A value, or a number that is known: Python's is weak."""
-
-Number: TypeAlias = "bool | int | float | complex | np.generic[Any]"
-
-# Half precision is computed in float32, and rounded after each operation, as NumPy does.
-_FLOATS: Final[Mapping[str, str]] = MappingProxyType({"e": "float", "f": "float", "d": "double"})
-_IN_MEMORY: Final[Mapping[str, str]] = MappingProxyType(
-    {"?": "i8", "e": "half", "F": "[2 x float]", "D": "[2 x double]"}
+from funcgrad._backends.native.builder import (
+    Builder,
+    NotEmitted,
+    Pair,
+    Scalar,
+    Value,
+    element_type,
+    paired,
+    part_of,
+    parts_of,
 )
+from funcgrad._backends.native.complex_arithmetic import ARITHMETIC, inverted
+
+_BOOL: Final = np.dtype(np.bool_)
+_HALF: Final = np.dtype(np.float16)
 _PYTHON: Final[Mapping[str, type[Any]]] = MappingProxyType(
     {"i": int, "u": int, "f": float, "c": complex}
 )
-
-
-class NotEmitted(Exception):  # noqa: N818 - it says what to do, and is no error
-    """There are no instructions for an operation on operands of these dtypes."""
-
-
-def element_type(dtype: np.dtype[Any]) -> str:
-    """The LLVM type of an element in a register.
-
-    >>> element_type(np.dtype(bool)), element_type(np.dtype(np.uint16))
-    ('i1', 'i16')
-    """
-    if dtype.kind == "b":
-        return "i1"
-    if dtype.kind in "iu":
-        return f"i{8 * dtype.itemsize}"
-    if dtype.char not in _FLOATS:
-        raise NotEmitted(f"elements of {dtype}")
-    return _FLOATS[dtype.char]
-
-
-def memory_type(dtype: np.dtype[Any]) -> str:
-    """The LLVM type of an element in memory, where a boolean is a byte.
-
-    >>> memory_type(np.dtype(bool)), memory_type(np.dtype(np.complex64))
-    ('i8', '[2 x float]')
-    """
-    return _IN_MEMORY.get(dtype.char) or element_type(dtype)
-
-
-def literal(number: Number, dtype: np.dtype[Any]) -> str:
-    """A number as LLVM writes it.
-
-    >>> literal(1.5, np.dtype(np.float32)), literal(-1, np.dtype(np.int8))
-    ('0x3FF8000000000000', '-1')
-    """
-    if dtype.kind == "f":
-        with np.errstate(all="ignore"):
-            rounded = float(dtype.type(number))
-        return f"0x{struct.unpack('<Q', struct.pack('<d', rounded))[0]:016X}"
-    if dtype.kind == "b":
-        return "true" if number else "false"
-    return str(int(dtype.type(number)))
-
-
-class Value:
-    """A vector in a register, or a scalar where there is one lane.
-
-    Attributes
-    ----------
-    text : str
-        Its name, or a literal.
-    dtype : dtype
-    weak : bool
-        Whether it is a Python number, whose dtype gives way to an array's.
-    """
-
-    __slots__ = ("dtype", "lanes", "text", "weak")
-
-    def __init__(self, text: str, dtype: np.dtype[Any], lanes: Lanes, weak: bool = False) -> None:
-        self.text, self.dtype, self.lanes, self.weak = text, dtype, lanes, weak
-
-    @property
-    def kind(self) -> str:
-        """Its LLVM type."""
-        return self.lanes.kind(element_type(self.dtype))
-
-    def __add__(self, other: Scalar) -> Value:
-        return self.lanes.add(self, other)
-
-    def __radd__(self, other: Scalar) -> Value:
-        return self.lanes.add(other, self)
-
-    def __sub__(self, other: Scalar) -> Value:
-        return self.lanes.subtract(self, other)
-
-    def __rsub__(self, other: Scalar) -> Value:
-        return self.lanes.subtract(other, self)
-
-    def __mul__(self, other: Scalar) -> Value:
-        return self.lanes.multiply(self, other)
-
-    def __rmul__(self, other: Scalar) -> Value:
-        return self.lanes.multiply(other, self)
-
-    def __truediv__(self, other: Scalar) -> Value:
-        return self.lanes.divide(self, other)
-
-    def __rtruediv__(self, other: Scalar) -> Value:
-        return self.lanes.divide(other, self)
-
-    def __pow__(self, other: Scalar) -> Value:
-        if type(other) is int and other == 2:
-            return self.lanes.square(self)
-        return self.lanes.power(self, other)
-
-    def __rpow__(self, other: Scalar) -> Value:
-        return self.lanes.power(other, self)
-
-    def __pos__(self) -> Value:
-        return self
-
-    def __neg__(self) -> Value:
-        return self.lanes.negative(self)
-
-    def __abs__(self) -> Value:
-        return self.lanes.absolute(self)
-
-    def __invert__(self) -> Value:
-        return self.lanes.invert(self)
-
-    def __and__(self, other: Scalar) -> Value:
-        return self.lanes.combined(np.bitwise_and, self, other)
-
-    def __or__(self, other: Scalar) -> Value:
-        return self.lanes.combined(np.bitwise_or, self, other)
-
-    def __xor__(self, other: Scalar) -> Value:
-        return self.lanes.combined(np.bitwise_xor, self, other)
-
-    __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
-
-    def __lshift__(self, other: Scalar) -> Value:
-        return self.lanes.shifted(np.left_shift, self, other)
-
-    def __rshift__(self, other: Scalar) -> Value:
-        return self.lanes.shifted(np.right_shift, self, other)
-
-    def __rlshift__(self, other: Scalar) -> Value:
-        return self.lanes.shifted(np.left_shift, other, self)
-
-    def __rrshift__(self, other: Scalar) -> Value:
-        return self.lanes.shifted(np.right_shift, other, self)
-
-    def __floordiv__(self, other: Scalar) -> Value:
-        return self.lanes.floor_divide(self, other)
-
-    def __rfloordiv__(self, other: Scalar) -> Value:
-        return self.lanes.floor_divide(other, self)
-
-    def __mod__(self, other: Scalar) -> Value:
-        raise NotEmitted("a remainder that is not that of a formula")
-
-    __rmod__ = __mod__
-
-    def __lt__(self, other: Scalar) -> Value:
-        return self.lanes.compare(np.less, self, other)
-
-    def __le__(self, other: Scalar) -> Value:
-        return self.lanes.compare(np.less_equal, self, other)
-
-    def __gt__(self, other: Scalar) -> Value:
-        return self.lanes.compare(np.greater, self, other)
-
-    def __ge__(self, other: Scalar) -> Value:
-        return self.lanes.compare(np.greater_equal, self, other)
-
-    def __eq__(self, other: Scalar) -> Value:  # type: ignore[override]  # of the algebra
-        return self.lanes.compare(np.equal, self, other)
-
-    def __ne__(self, other: Scalar) -> Value:  # type: ignore[override]
-        return self.lanes.compare(np.not_equal, self, other)
-
-    __hash__ = None  # type: ignore[assignment]  # a comparison is a value of the algebra
-
-    def __bool__(self) -> bool:
-        raise NotEmitted("a choice by a number that is not known yet")
 
 
 def _words(floats: str, signed: str, unsigned: str, truths: str) -> Mapping[str, str]:
@@ -233,53 +72,22 @@ INSTRUCTIONS: Final[Mapping[np.ufunc, Mapping[str, str]]] = MappingProxyType(
 """The instruction of an operation on two vectors: for floats, signed and unsigned integers, truth
 values."""
 
+_COMPARISONS: Final = frozenset(
+    {np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal}
+)
+_OF_TWO: Final[Mapping[str, np.ufunc]] = MappingProxyType(
+    {ufunc.__name__: ufunc for ufunc in INSTRUCTIONS}
+)
+_OF_ONE: Final[Mapping[str, np.ufunc]] = MappingProxyType(
+    {f.__name__: f for f in (np.sqrt, np.floor, np.trunc, np.rint)}
+)
+"""Functions that are one instruction, by their names in formulas."""
 
-class Lanes:
-    """The algebra whose values are vectors of some lanes.
 
-    Attributes
-    ----------
-    lines : FunctionText
-        What is written goes here.
-    width, active : int
-        The number of lanes; with one, values are scalars. How many of them memory has.
-    """
+class Lanes(Builder):
+    """The algebra whose values are vectors of some lanes."""
 
-    __slots__ = ("_resolved", "active", "lines", "width")
-
-    def __init__(self, lines: FunctionText, width: int, active: int | None = None) -> None:
-        self.lines, self.width = lines, width
-        self.active = width if active is None else active
-        self._resolved: dict[Any, tuple[np.dtype[Any], ...]] = {}
-
-    # ------------------------------------------------------------------------- types and constants
-
-    def kind(self, element: str) -> str:
-        """The LLVM type of a vector of elements of a type."""
-        return element if self.width == 1 else f"<{self.width} x {element}>"
-
-    def suffix(self, dtype: np.dtype[Any]) -> str:
-        """The end of the name of an LLVM function on such vectors."""
-        short = {"float": "f32", "double": "f64"}.get(element_type(dtype)) or element_type(dtype)
-        return short if self.width == 1 else f"v{self.width}{short}"
-
-    def constant(self, number: Number, dtype: np.dtype[Any]) -> Value:
-        """A number in every lane."""
-        text = literal(number, dtype)
-        if self.width > 1:
-            text = f"splat ({element_type(dtype)} {text})"
-        return Value(text, dtype, self)
-
-    def value(self, instruction: str, dtype: np.dtype[Any]) -> Value:
-        """Write an instruction whose result is a value."""
-        return Value(self.lines.shared(instruction), dtype, self)
-
-    def intrinsic(self, name: str, *values: Value) -> Value:
-        """Call a function of LLVM's, of values of one dtype, which its result has as well."""
-        kind = values[0].kind
-        function = f"llvm.{name}.{self.suffix(values[0].dtype)}"
-        arguments = [(kind, value.text) for value in values]
-        return Value(self.lines.call(kind, function, *arguments), values[0].dtype, self)
+    __slots__ = ()
 
     # --------------------------------------------------------------------------------- promotion
 
@@ -298,19 +106,26 @@ class Lanes:
         return [self.astype(operand, dtype) for operand, dtype in zip(operands, known, strict=True)]
 
     def astype(self, x: Scalar, dtype: np.dtype[Any]) -> Value:
-        """A value in another dtype."""
+        """A value in another dtype; a complex number becomes real by its real part."""
         if not isinstance(x, Value):
             return self.constant(x, dtype)
+        if isinstance(x, Pair):
+            parts = [self.astype(part, part_of(dtype)) for part in parts_of(x)]
+            if dtype.kind == "b":
+                return parts[0] | parts[1]
+            return paired(parts) if dtype.kind == "c" else parts[0]
+        if dtype.kind == "c":
+            component = part_of(dtype)
+            return Pair(self.astype(x, component), self.constant(0, component))
         source, target = x.dtype, dtype
         integers = source.kind in "iu" and target.kind in "iu"
         if source == target or (integers and source.itemsize == target.itemsize):
             return Value(x.text, target, self)
         if target.kind == "b":
             return self.compare(np.not_equal, x, self.constant(0, source))
-        kind, wanted = x.kind, self.kind(element_type(target))
         if target == _HALF:
             return self.as_half(x)
-        if kind == wanted and source == _HALF:
+        if source == _HALF and x.kind == self.kind(element_type(target)):
             return Value(x.text, target, self)
         if source.kind == "f" and target.kind == "f":
             word = "fpext" if target.itemsize > source.itemsize else "fptrunc"
@@ -322,7 +137,7 @@ class Lanes:
             word = "trunc"
         else:
             word = "sext" if source.kind == "i" else "zext"
-        return self.value(f"{word} {kind} {x.text} to {wanted}", target)
+        return self.cast(word, x, target)
 
     def as_half(self, x: Value) -> Value:
         """A value rounded to half precision."""
@@ -332,65 +147,72 @@ class Lanes:
         """Round what an operation in half precision has computed in float32; others are."""
         return self.as_half(x) if x.dtype == _HALF else x
 
+    def real(self, x: Scalar) -> Value:
+        return parts_of(self.astype(x, np.result_type(example(x))))[0]
+
+    def imag(self, x: Scalar) -> Value:
+        value = self.astype(x, np.result_type(example(x)))
+        return value.imag if isinstance(value, Pair) else self.constant(0, value.dtype)
+
+    def join_parts(self, x: Scalar, y: Scalar) -> Value:
+        """The number with these parts."""
+        component = part_of(np.result_type(np.result_type(example(x), example(y)), np.complex64))
+        return Pair(self.astype(x, component), self.astype(y, component))
+
     # -------------------------------------------------------------------------------- arithmetic
 
+    def apply(self, ufunc: np.ufunc, *operands: Scalar) -> Value:
+        """One of NumPy's functions: an instruction, or a method."""
+        if ufunc in _COMPARISONS:
+            return self.compare(ufunc, *operands)
+        if ufunc in INSTRUCTIONS:
+            return self.combined(ufunc, *operands)
+        return getattr(self, ufunc.__name__)(*operands)
+
     def combined(self, ufunc: np.ufunc, x: Scalar, y: Scalar) -> Value:
-        """Two operands by one instruction."""
+        """Two operands by one instruction; complex numbers by a formula."""
         a, b = self.converted(ufunc, x, y)
+        if isinstance(a, Pair):
+            return ARITHMETIC[ufunc](self, a, b)
         word = INSTRUCTIONS[ufunc][a.dtype.kind]
         return self.rounded(self.value(f"{word} {a.kind} {a.text}, {b.text}", a.dtype))
 
-    def add(self, x: Scalar, y: Scalar) -> Value:
-        return self.combined(np.add, x, y)
-
-    def subtract(self, x: Scalar, y: Scalar) -> Value:
-        return self.combined(np.subtract, x, y)
-
-    def multiply(self, x: Scalar, y: Scalar) -> Value:
-        return self.combined(np.multiply, x, y)
-
-    def divide(self, x: Scalar, y: Scalar) -> Value:
-        return self.combined(np.divide, x, y)
-
     def square(self, x: Scalar) -> Value:
         (a,) = self.converted(np.square, x)
-        return self.multiply(a, a)
+        return self.combined(np.multiply, a, a)
 
     def reciprocal(self, x: Scalar) -> Value:
         (a,) = self.converted(np.reciprocal, x)
+        if isinstance(a, Pair):
+            return inverted(self, a)
         if a.dtype.kind != "f":
             raise NotEmitted("the reciprocal of an integer")
-        return self.divide(self.constant(1, a.dtype), a)
+        return self.combined(np.divide, self.constant(1, a.dtype), a)
 
     def negative(self, x: Scalar) -> Value:
         (a,) = self.converted(np.negative, x)
+        if isinstance(a, Pair):
+            return Pair(-a.real, -a.imag)
         if a.dtype.kind == "f":
             return self.value(f"fneg {a.kind} {a.text}", a.dtype)
         return self.value(f"sub {a.kind} {self.constant(0, a.dtype).text}, {a.text}", a.dtype)
 
     def absolute(self, x: Scalar) -> Value:
         (a,) = self.converted(np.absolute, x)
+        if isinstance(a, Pair):
+            return self.hypot(a.real, a.imag)
         if a.dtype.kind == "f":
             return self.intrinsic("fabs", a)
-        if a.dtype.kind != "i":
-            return a
-        return self.where(self.compare(np.less, a, 0), self.negative(a), a)
+        return self.where(a < 0, -a, a) if a.dtype.kind == "i" else a
 
-    def _rounded(self, ufunc: np.ufunc, name: str, x: Scalar) -> Value:
+    def by_llvm(self, ufunc: np.ufunc, x: Scalar) -> Value:
+        """A function of one operand that LLVM has by NumPy's name."""
         (a,) = self.converted(ufunc, x)
-        return self.rounded(self.intrinsic(name, a)) if a.dtype.kind == "f" else a
-
-    def sqrt(self, x: Scalar) -> Value:
-        return self._rounded(np.sqrt, "sqrt", x)
-
-    def floor(self, x: Scalar) -> Value:
-        return self._rounded(np.floor, "floor", x)
-
-    def trunc(self, x: Scalar) -> Value:
-        return self._rounded(np.trunc, "trunc", x)
-
-    def rint(self, x: Scalar) -> Value:
-        return self._rounded(np.rint, "rint", x)
+        if isinstance(a, Pair):
+            if ufunc is not np.rint:
+                raise NotEmitted(f"{ufunc.__name__} of complex numbers")
+            return Pair(self.by_llvm(ufunc, a.real), self.by_llvm(ufunc, a.imag))
+        return self.rounded(self.intrinsic(ufunc.__name__, a)) if a.dtype.kind == "f" else a
 
     def copysign(self, x: Scalar, y: Scalar) -> Value:
         return self.intrinsic("copysign", *self.converted(np.copysign, x, y))
@@ -398,8 +220,14 @@ class Lanes:
     # ---------------------------------------------------------------------- comparison and choice
 
     def compare(self, ufunc: np.ufunc, x: Scalar, y: Scalar) -> Value:
-        """One of NumPy's six comparisons."""
+        """One of NumPy's six comparisons; complex numbers are equal, or are not."""
         a, b = self.converted(ufunc, x, y)
+        if isinstance(a, Pair):
+            if ufunc not in (np.equal, np.not_equal):
+                raise NotEmitted("an order of complex numbers")
+            pairs = zip(parts_of(a), parts_of(b), strict=True)
+            real, imag = [self.compare(ufunc, one, other) for one, other in pairs]
+            return real & imag if ufunc is np.equal else real | imag
         if a.dtype.kind in "iu" and a.dtype != b.dtype:
             return self._compare_mixed(ufunc, a, b)
         word = INSTRUCTIONS[ufunc][a.dtype.kind]
@@ -413,32 +241,21 @@ class Lanes:
         answer = bool(ufunc(-1, 0) if signed is a else ufunc(0, -1))
         return self.where(negative, self.constant(answer, _BOOL), plain)
 
-    def equal(self, x: Scalar, y: Scalar) -> Value:
-        return self.compare(np.equal, x, y)
-
     def isnan(self, x: Scalar) -> Value:
         (a,) = self.converted(np.isnan, x)
-        return self.compare(np.not_equal, a, a)
+        return a != a
 
     def isinf(self, x: Scalar) -> Value:
         (a,) = self.converted(np.isinf, x)
-        if a.dtype.kind != "f":
-            return self.constant(False, _BOOL)
-        return self.compare(np.equal, self.absolute(a), np.inf)
+        if isinstance(a, Pair):
+            return self.isinf(a.real) | self.isinf(a.imag)
+        return abs(a) == np.inf if a.dtype.kind == "f" else self.constant(False, _BOOL)
 
     def isfinite(self, x: Scalar) -> Value:
         (a,) = self.converted(np.isfinite, x)
-        if a.dtype.kind != "f":
-            return self.constant(True, _BOOL)
-        return self.compare(np.less, self.absolute(a), np.inf)
-
-    def _extremum(self, ufunc: np.ufunc, better: np.ufunc, x: Scalar, y: Scalar) -> Value:
-        """The first where it is better or NaN; of two that are equal, the first."""
-        a, b = self.converted(ufunc, x, y)
-        first = self.compare(better, a, b)
-        if a.dtype.kind == "f":
-            first = self.combined(np.bitwise_or, first, self.compare(np.not_equal, a, a))
-        return self.where(first, a, b)
+        if isinstance(a, Pair):
+            return self.isfinite(a.real) & self.isfinite(a.imag)
+        return abs(a) < np.inf if a.dtype.kind == "f" else self.constant(True, _BOOL)
 
     def maximum(self, x: Scalar, y: Scalar) -> Value:
         return self._extremum(np.maximum, np.greater_equal, x, y)
@@ -446,18 +263,33 @@ class Lanes:
     def minimum(self, x: Scalar, y: Scalar) -> Value:
         return self._extremum(np.minimum, np.less_equal, x, y)
 
+    def _extremum(self, ufunc: np.ufunc, better: np.ufunc, x: Scalar, y: Scalar) -> Value:
+        """The first where it is better or NaN; of two that are equal, the first."""
+        a, b = self.converted(ufunc, x, y)
+        first = self.compare(better, a, b)
+        return self.where(first | (a != a) if a.dtype.kind == "f" else first, a, b)
+
     def where(self, condition: Scalar, x: Scalar, y: Scalar) -> Value:
         dtype = x.dtype if isinstance(x, Value) else None
         if dtype is None or not isinstance(y, Value) or y.dtype != dtype:
             dtype = np.result_type(*[example(operand) for operand in (x, y)])
         mask, a, b = self.astype(condition, _BOOL), self.astype(x, dtype), self.astype(y, dtype)
-        return self.value(
-            f"select {mask.kind} {mask.text}, {a.kind} {a.text}, {b.kind} {b.text}", dtype
-        )
+        return self.select(mask, a, b)
+
+    def in_active_lanes(self, after: Value, before: Value) -> Value:
+        """One value in the lanes that are active, and another one in the others."""
+        mask = self.active_lanes()
+        return self.where(Value(mask, _BOOL, self), after, before) if mask else after
 
     # ---------------------------------------------------------------------------------------- bits
 
-    def shifted(self, ufunc: np.ufunc, x: Scalar, y: Scalar) -> Value:
+    def left_shift(self, x: Scalar, y: Scalar) -> Value:
+        return self._shifted(np.left_shift, x, y)
+
+    def right_shift(self, x: Scalar, y: Scalar) -> Value:
+        return self._shifted(np.right_shift, x, y)
+
+    def _shifted(self, ufunc: np.ufunc, x: Scalar, y: Scalar) -> Value:
         """A shift of bits; by as many as there are, or more, it leaves none but signs."""
         a, b = self.converted(ufunc, x, y)
         size = 8 * a.dtype.itemsize
@@ -470,18 +302,18 @@ class Lanes:
         moved = self.value(f"{word} {a.kind} {a.text}, {by.text}", a.dtype)
         return self.where(inside, moved, self.constant(0, a.dtype))
 
-    def invert(self, x: Value) -> Value:
+    def invert(self, x: Scalar) -> Value:
         (a,) = self.converted(np.invert, x)
         ones = np.invert(np.zeros((), a.dtype)).item()
-        return self.combined(np.bitwise_xor, a, self.constant(ones, a.dtype))
+        return a ^ self.constant(ones, a.dtype)
 
     def __getattr__(self, name: str) -> Callable[..., Value]:
-        """Refuse an intrinsic that has no instructions."""
+        """Find an intrinsic that is one instruction; refuse one that has none."""
+        if name in _OF_TWO:
+            return partial(self.apply, _OF_TWO[name])
+        if name in _OF_ONE:
+            return partial(self.by_llvm, _OF_ONE[name])
         raise NotEmitted(f"no instructions for {name}")
-
-
-_BOOL: Final = np.dtype(np.bool_)
-_HALF: Final = np.dtype(np.float16)
 
 
 def _kind_of(operand: Scalar) -> Any:

@@ -13,7 +13,6 @@ from funcgrad._backends.native.function_site import UNINTERRUPTED, FunctionSite
 from funcgrad._backends.native.lanes import Lanes
 from funcgrad._backends.native.native_module import Function
 from funcgrad._backends.native.plan_steps import Run
-from funcgrad._backends.native.vector_memory import load
 from funcgrad._core.specs import Spec
 from funcgrad._core.structure.structures import Choice, Loop
 from funcgrad._programs.program import Program
@@ -51,7 +50,7 @@ def _choose(
 ) -> None:
     lines, dtype = site.lines, site.plan.specs[step.equation.operands[0]].dtype
     lanes = Lanes(lines, 1)
-    number = lanes.astype(load(lanes, operands[0], dtype), np.dtype(np.int64))
+    number = lanes.astype(lanes.load(operands[0], dtype), np.dtype(np.int64))
     chosen = lanes.where(number < 0, 0, number).text
     labels = [lines.fresh_label("branch") for _ in functions]
     after = lines.fresh_label("chosen")

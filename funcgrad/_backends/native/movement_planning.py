@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from funcgrad._backends.native.builder import NotEmitted, Value, element_type, part_of, unknown
 from funcgrad._backends.native.function_text import FunctionText
-from funcgrad._backends.native.lanes import Lanes, NotEmitted, Value, element_type
-from funcgrad._backends.native.pairs import part_of, unknown
+from funcgrad._backends.native.lanes import Lanes
 from funcgrad._backends.native.plan_steps import (
     BoundFormula,
     Fill,

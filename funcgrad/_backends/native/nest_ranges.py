@@ -12,12 +12,11 @@ from functools import partial
 from math import prod
 from typing import Final
 
+from funcgrad._backends.native.builder import Value
 from funcgrad._backends.native.function_site import RANGES, FunctionSite
-from funcgrad._backends.native.lanes import Value
 from funcgrad._backends.native.nests import BLOCK, NestWriter
 from funcgrad._backends.native.plan_steps import Nest
 from funcgrad._backends.native.registers import Registers
-from funcgrad._backends.native.vector_memory import load, store
 from funcgrad._base.fast_dataclass import dataclass
 
 _BYTES: Final = 200
@@ -141,7 +140,7 @@ class _NestRange(_NestPart):
                 collected = self._block(index, self._full, self._starting(0), pointers)
             places = self._recorded(records, index)
             for variable, value in collected.items():
-                store(lanes, places[variable], value)
+                lanes.store(places[variable], value)
             return ()
 
         self._lines.counted("%end", one, start="%begin")
@@ -187,6 +186,6 @@ class _NestTotals(_NestPart):
 
         def collected(index: str) -> dict[int, Value]:
             places, lanes = self._recorded(self._records, index), Registers(self._lines, width)
-            return {v: load(lanes, place, self._collected(v)) for v, place in places.items()}
+            return {v: lanes.load(place, self._collected(v)) for v, place in places.items()}
 
         return super()._in_order(count, width, names, collected)

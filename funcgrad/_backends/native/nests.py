@@ -15,19 +15,11 @@ from typing import Any, Final
 
 import numpy as np
 
+from funcgrad._backends.native.builder import Value, carried, memory_type, part_of, some_lanes
 from funcgrad._backends.native.function_text import FunctionText
-from funcgrad._backends.native.lanes import Lanes, Value, memory_type
-from funcgrad._backends.native.pairs import carried, part_of, some_lanes
+from funcgrad._backends.native.lanes import Lanes
 from funcgrad._backends.native.plan_steps import Nest
 from funcgrad._backends.native.registers import Registers
-from funcgrad._backends.native.vector_memory import (
-    gathered,
-    in_active_lanes,
-    load,
-    scattered,
-    splat,
-    store,
-)
 from funcgrad._backends.native.views import View, whole
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._core.specs import Spec
@@ -218,12 +210,10 @@ class NestWriter:
     def _fill(self, variable: int, pointer: str) -> None:
         """Begin a reduction in memory."""
         spec = self._specs[variable]
-        kind = memory_type(spec.dtype)
         lanes = Registers(self._lines, 1)
 
         def one(index: str, _: Sequence[str]) -> Sequence[str]:
-            place = self._lines.address(pointer, index, kind)
-            store(lanes, place, lanes.constant(self._neutral(variable), spec.dtype))
+            lanes.store(pointer, lanes.constant(self._neutral(variable), spec.dtype), index)
             return ()
 
         self._lines.counted(prod(spec.shape), one)
@@ -393,7 +383,9 @@ class NestWriter:
         while width > 1:
             width //= 2
             lanes = Registers(self._lines, width)
-            low, high = [some_lanes(lanes, vector, start) for start in (0, width)]
+            low, high = [
+                some_lanes(lanes, vector, range(start, start + width)) for start in (0, width)
+            ]
             vector = self._combined(lanes, variable, low, high)
         return self._combined(Registers(self._lines, 1), variable, before, vector)
 
@@ -403,9 +395,9 @@ class NestWriter:
         total = lanes.astype(collected, dtype)
         first = self._in_registers(variable)
         if any(place < first for place in self._reduced[variable]):
-            before = load(lanes, pointer, dtype)
+            before = lanes.load(pointer, dtype)
             total = self._combined(lanes, variable, before, total)
-        store(lanes, pointer, total)
+        lanes.store(pointer, total)
 
 
 class _StepText:
@@ -417,7 +409,7 @@ class _StepText:
         for variable in writer._nest.operands:  # what does not change along the loop
             array = writer._arrays[variable]
             if not array.strides[-1]:
-                value = splat(lanes, pointers[variable], array.dtype)
+                value = lanes.splat(lanes.single.load(pointers[variable], array.dtype))
                 value.weak = writer._specs[variable].weak
                 self._shared[variable] = value
 
@@ -448,7 +440,7 @@ class _StepText:
             if member.variable in collected:
                 total = collected[member.variable]
                 after = writer._combined(lanes, member.variable, total, element)
-                collected[member.variable] = in_active_lanes(lanes, after, total)
+                collected[member.variable] = lanes.in_active_lanes(after, total)
             else:  # collected in memory, for each place along this loop
                 before = self._load(member.variable, index)
                 after = writer._combined(lanes, member.variable, before, element)
@@ -477,16 +469,16 @@ class _StepText:
         array = self._writer._arrays[variable]
         place = self._place(variable, index)
         if array.strides[-1] == 1 or self._lanes.width == 1:
-            return load(self._lanes, place, array.dtype)
-        return gathered(self._lanes, place, array.dtype, array.strides[-1])
+            return self._lanes.load(place, array.dtype)
+        return self._lanes.gathered(place, array.dtype, array.strides[-1])
 
     def _store(self, variable: int, index: str, value: Value) -> None:
         array = self._writer._arrays[variable]
         place = self._place(variable, index)
         if array.strides[-1] == 1 or self._lanes.width == 1:
-            store(self._lanes, place, value)
+            self._lanes.store(place, value)
         else:
-            scattered(self._lanes, place, value, array.strides[-1])
+            self._lanes.scattered(place, value, array.strides[-1])
 
 
 def _power_of_two(number: int, above: bool) -> int:

@@ -17,9 +17,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from funcgrad._backends.native.float_registers import FloatRegisters
+from funcgrad._backends.native.builder import Value, repeated
+from funcgrad._backends.native.floats import Floats, float_vectors
 from funcgrad._backends.native.function_text import FunctionText
+from funcgrad._backends.native.lanes import Lanes
 from funcgrad._backends.native.native_module import NativeModule
+
+_PLACE: Final = np.dtype(np.int32)
 
 DEPTH: Final = 384
 """The rows of a panel that are summed, or packed, at once."""
@@ -42,47 +46,32 @@ def _block_rows(module: NativeModule, vectors: int) -> int:
     return {1: 8, 2: 6}[vectors]
 
 
-def _mask(r: FloatRegisters, columns: str) -> str:
+def _mask(m: Lanes, columns: str) -> str:
     """Truth values: the lanes of the last vector that are columns."""
-    lines, width = r.lines, r.width
-    count = lines.op(f"trunc i64 {columns} to i32")
-    first = lines.op(f"insertelement <{width} x i32> poison, i32 {count}, i32 0")
-    counts = lines.op(
-        f"shufflevector <{width} x i32> {first}, <{width} x i32> poison,"
-        f" <{width} x i32> zeroinitializer"
-    )
-    places = ", ".join([f"i32 {k}" for k in range(width)])
-    return lines.op(f"icmp sgt <{width} x i32> {counts}, <{places}>")
+    count = m.single.astype(Value(columns, np.dtype(np.int64), m.single), _PLACE)
+    return (m.splat(count) > m.listed(range(m.width), _PLACE)).text
 
 
 class _Rows:
     """Reads and writes rows of some vectors, of which the last may have fewer columns."""
 
-    def __init__(self, r: FloatRegisters, vectors: int, mask: str | None) -> None:
-        self._r, self._vectors, self._mask = r, vectors, mask
+    def __init__(self, r: Floats, count: int, mask: str) -> None:
+        self._r = r
+        self._places = [(k * r.lanes.width, "") for k in range(count - 1)]
+        self._places.append(((count - 1) * r.lanes.width, mask))
 
-    def load(self, row: str) -> list[str]:
+    def load(self, row: str) -> list[Value]:
         """Read a row."""
-        r, values = self._r, []
-        for k in range(self._vectors):
-            place = r.at(row, k * r.width)
-            some = self._mask is not None and k == self._vectors - 1
-            values.append(r.load_some(place, str(self._mask)) if some else r.load(place))
-        return values
+        return [self._r.load(self._r.at(row, place), mask) for place, mask in self._places]
 
-    def store(self, row: str, values: Sequence[str]) -> None:
+    def store(self, row: str, values: Sequence[Value]) -> None:
         """Write a row."""
-        r = self._r
-        for k, value in enumerate(values):
-            place = r.at(row, k * r.width)
-            if self._mask is not None and k == self._vectors - 1:
-                r.store_some(place, value, self._mask)
-            else:
-                r.store(place, value)
+        for (place, mask), value in zip(self._places, values, strict=True):
+            self._r.store(self._r.at(row, place), value, mask)
 
 
 def panel_product(
-    module: NativeModule, vectors: int, is_part: bool, is_packed: bool, dtype: np.dtype[Any]
+    module: NativeModule, count: int, is_part: bool, is_packed: bool, dtype: np.dtype[Any]
 ) -> str:
     """The function that multiplies a matrix and a panel.
 
@@ -93,7 +82,8 @@ def panel_product(
     Parameters
     ----------
     module : NativeModule
-    vectors : int
+    count : int
+        The vectors of the panel.
     is_part : bool
         Whether the last vector has fewer columns.
     is_packed : bool
@@ -107,23 +97,23 @@ def panel_product(
     )
 
     def write(lines: FunctionText) -> None:
-        r = FloatRegisters(lines, dtype, vector_width(module, dtype), module.fuses)
-        mask = _mask(r, "%columns") if is_part else None
-        panel, out = _Rows(r, vectors, None if is_packed else mask), _Rows(r, vectors, mask)
-        _BlockWriter(r, vectors, panel, out).write_all(_block_rows(module, vectors))
+        r = float_vectors(lines, dtype, vector_width(module, dtype))
+        mask = _mask(r.lanes, "%columns") if is_part else ""
+        panel, out = _Rows(r, count, "" if is_packed else mask), _Rows(r, count, mask)
+        _BlockWriter(r, count, panel, out).write_all(_block_rows(module, count))
 
-    return module.shared(f"void @panel{kind}_{vectors}{dtype.char}", parameters, write)
+    return module.shared(f"void @panel{kind}_{count}{dtype.char}", parameters, write)
 
 
 class _BlockWriter:
     """Writes sums of products for blocks of rows."""
 
-    def __init__(self, r: FloatRegisters, vectors: int, panel: _Rows, out: _Rows) -> None:
-        self._r, self._vectors, self._panel, self._out = r, vectors, panel, out
+    def __init__(self, r: Floats, count: int, panel: _Rows, out: _Rows) -> None:
+        self._r, self._count, self._panel, self._out = r, count, panel, out
 
     def write_all(self, most: int) -> None:
         """Write the loop over whole blocks, then blocks of 8, 4, 2 and 1 rows."""
-        lines = self._r.lines
+        lines = self._r.lanes.lines
         whole = lines.op(f"udiv i64 %rows, {most}")
         done = lines.op(f"mul i64 {whole}, {most}")
         left = lines.op(f"sub i64 %rows, {done}")
@@ -146,36 +136,30 @@ class _BlockWriter:
 
     def _write(self, rows: int, first: str) -> None:
         """Sum products for some rows from one on."""
-        r, lines, vectors = self._r, self._r.lines, self._vectors
+        r, lines, count = self._r, self._r.lanes.lines, self._count
         start = r.row("%a", first, "%along")
         starts = [r.row(start, i, "%along") for i in range(rows)]
 
-        def step(k: str, sums: Sequence[str]) -> Sequence[str]:
+        def step(k: str, sums: Sequence[Value]) -> Sequence[Value]:
             columns = self._panel.load(r.row("%b", k, "%from"))
             offset, after = lines.op(f"mul i64 {k}, %across"), []
             for i in range(rows):
-                factor = r.splat(r.load_one(r.at(starts[i], offset)))
-                for v in range(vectors):
-                    after.append(r.plus_product(factor, columns[v], sums[i * vectors + v]))
+                factor = r.lanes.splat(r.single.load(r.at(starts[i], offset)))
+                after += [r.fma(factor, columns[v], sums[i * count + v]) for v in range(count)]
             return after
 
-        sums = lines.counted("%length", step, [(r.kind, r.zero)] * (rows * vectors))
+        sums = repeated(lines, "%length", step, [r.number(0.0)] * (rows * count))
         target = r.row("%o", first, "%to")
         targets = [r.row(target, i, "%to") for i in range(rows)]
-        parts = [sums[i * vectors : (i + 1) * vectors] for i in range(rows)]
-        more, only, stored = [lines.fresh_label(word) for word in ("more", "only", "stored")]
-        lines.branch("%more", more, only)
-        lines.begin_block(more)
-        for row, values in zip(targets, parts, strict=True):
-            before = self._out.load(row)
-            added = [r.op("fadd", x, y) for x, y in zip(before, values, strict=True)]
-            self._out.store(row, added)
-        lines.jump(stored)
-        lines.begin_block(only)
-        for row, values in zip(targets, parts, strict=True):
-            self._out.store(row, values)
-        lines.jump(stored)
-        lines.begin_block(stored)
+        parts = [sums[i * count : (i + 1) * count] for i in range(rows)]
+
+        def store(adds: bool) -> None:
+            for row, values in zip(targets, parts, strict=True):
+                before = self._out.load(row) if adds else []
+                added = [x + y for x, y in zip(before, values, strict=False)]
+                self._out.store(row, added or values)
+
+        lines.when("%more", partial(store, True), partial(store, False))
 
 
 def transposed_packing(module: NativeModule, dtype: np.dtype[Any]) -> str:
@@ -188,16 +172,12 @@ def transposed_packing(module: NativeModule, dtype: np.dtype[Any]) -> str:
     width = vector_width(module, dtype)
 
     def write(lines: FunctionText) -> None:
-        r = FloatRegisters(lines, dtype, width, module.fuses)
-        one = FloatRegisters(lines, dtype, 1, module.fuses)
+        r = float_vectors(lines, dtype, width)
+        one = r.single
         whole = lines.op(f"sdiv i64 %length, {width}")
         full = lines.op(f"mul i64 {whole}, {width}")
         is_full = lines.op(f"icmp eq i64 %columns, {width}")
         some = lines.op(f"icmp ne i64 {whole}, 0")
-        squares, single = lines.fresh_label("squares"), lines.fresh_label("single")
-        entered = lines.block
-        lines.branch(lines.op(f"and i1 {is_full}, {some}"), squares, single)
-        lines.begin_block(squares)
 
         def square(k: str, _: Sequence[str]) -> Sequence[str]:
             start = one.at("%b", k)
@@ -207,14 +187,9 @@ def transposed_packing(module: NativeModule, dtype: np.dtype[Any]) -> str:
                 r.store(one.row(target, i, "%to"), row)
             return ()
 
-        lines.counted(full, square, step=width)
-        ended = lines.block
-        lines.jump(single)
-        lines.begin_block(single)
-        start_row = lines.op(f"phi i64 [0, %{entered}], [{full}, %{ended}]")
-        any_left, done = lines.fresh_label("left"), lines.fresh_label("done")
-        lines.branch(lines.op(f"icmp slt i64 {start_row}, %length"), any_left, done)
-        lines.begin_block(any_left)
+        in_squares = lines.op(f"and i1 {is_full}, {some}")
+        lines.when(in_squares, lambda: lines.counted(full, square, step=width))
+        start_row = lines.op(f"select i1 {in_squares}, i64 {full}, i64 0")
 
         def column(j: str, _: Sequence[str]) -> Sequence[str]:
             start, target = one.row("%b", j, "%step"), one.at("%o", j)
@@ -226,18 +201,18 @@ def transposed_packing(module: NativeModule, dtype: np.dtype[Any]) -> str:
             lines.counted("%length", number, start=start_row)
             return ()
 
-        lines.counted("%columns", column)
-        lines.jump(done)
-        lines.begin_block(done)
+        is_left = lines.op(f"icmp slt i64 {start_row}, %length")
+        lines.when(is_left, lambda: lines.counted("%columns", column))
         lines.emit("ret void")
 
     parameters = "ptr %b, i64 %step, i64 %length, i64 %columns, ptr %o, i64 %to"
     return module.shared(f"void @{name}", parameters, write)
 
 
-def _transposed(r: FloatRegisters, rows: list[str]) -> list[str]:
+def _transposed(r: Floats, rows: list[Value]) -> list[Value]:
     """A square of vectors, transposed: lanes change places with rows, half by half."""
-    width, distance = r.width, r.width // 2
+    width = r.lanes.width
+    distance = width // 2
     while distance:
         for i in range(width):
             if i & distance:
@@ -246,6 +221,6 @@ def _transposed(r: FloatRegisters, rows: list[str]) -> list[str]:
             low = [k if not k & distance else width + k - distance for k in lanes]
             high = [k + distance if not k & distance else width + k for k in lanes]
             x, y = rows[i], rows[i + distance]
-            rows[i], rows[i + distance] = r.shuffled(x, y, low), r.shuffled(x, y, high)
+            rows[i], rows[i + distance] = [r.lanes.shuffled(x, places, y) for places in (low, high)]
         distance //= 2
     return rows

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from funcgrad._backends.native.call_text import call_loop, each_example, first_loop
-from funcgrad._backends.native.float_registers import FloatRegisters
+from funcgrad._backends.native.floats import float_vectors
 from funcgrad._backends.native.function_site import RANGES, FunctionSite
 from funcgrad._backends.native.packed_products import (
     DEPTH,
@@ -92,7 +92,7 @@ class _ProductWriter:
 
     def _write_stack(self) -> None:
         site, step, out = self._site, self._step, whole(self._step.variable, self._step.out_shape)
-        self._one = FloatRegisters(site.lines, self._dtype, 1, False)
+        self._one = float_vectors(site.lines, self._dtype, 1)
         span = ("%begin", "%end") if self._shared == "stack" else None
         arrays = [(step.left, 2), (step.right, 2), (out, 2)]
         each_example(site, out.shape[:-2], arrays, self._dtype, self._write_example, span)

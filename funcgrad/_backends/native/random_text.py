@@ -7,18 +7,16 @@ from math import prod
 
 import numpy as np
 
-from funcgrad._backends.native.fold_text import spread
+from funcgrad._backends.native.builder import Value
 from funcgrad._backends.native.function_site import FunctionSite
-from funcgrad._backends.native.lanes import Lanes, Value
+from funcgrad._backends.native.lanes import Lanes
 from funcgrad._backends.native.plan_steps import Drawing
 from funcgrad._backends.native.registers import Registers
-from funcgrad._backends.native.vector_memory import load, scattered, store
 from funcgrad._backends.native.views import merged, walk
 from funcgrad._core.specs import Shape
 from funcgrad._core.structure.index_maps import dense_strides
 
 _WORD = np.dtype(np.uint64)
-_BYTES = _WORD.itemsize
 
 
 def write_drawing(site: FunctionSite, step: Drawing) -> None:
@@ -32,9 +30,7 @@ def write_drawing(site: FunctionSite, step: Drawing) -> None:
 
 def _key(lanes: Lanes, address: str) -> tuple[Value, Value]:
     """The two words of a key, in all lanes."""
-    single = Registers(lanes.lines, 1)
-    words = [load(single, lanes.lines.address(address, k, "i64"), _WORD) for k in range(2)]
-    first, second = [spread(lanes, word.text, _WORD) for word in words]
+    first, second = [lanes.splat(lanes.single.load(address, _WORD, k)) for k in range(2)]
     return first, second
 
 
@@ -58,27 +54,20 @@ def _write_stream(site: FunctionSite, step: Drawing) -> None:
         begin = lines.address(target, lines.op(f"mul i64 {index}, {count}"), "i64")
 
         def blocks(start: str, _: Sequence[str]) -> Sequence[str]:
-            number = spread(lanes, lines.op(f"udiv i64 {start}, {step.size}"), _WORD)
-            if width > 1:
-                along = ", ".join([f"i64 {lane}" for lane in range(width)])
-                number = lanes.value(f"add {number.kind} {number.text}, <{along}>", _WORD)
+            first = Value(lines.op(f"udiv i64 {start}, {step.size}"), _WORD, lanes.single)
+            number = lanes.splat(first) + lanes.listed(range(width), _WORD)
             wanted = lines.op(f"sub i64 {count}, {start}")
             is_partial = lines.op(f"icmp slt i64 {wanted}, {together}")
             there = lines.address(begin, start, "i64")
             place = lines.op(f"select i1 {is_partial}, ptr {room}, ptr {there}")
             for k, word in enumerate(step.block(lanes, *key, number)):
-                at = lines.address(place, k, "i64")
-                if width > 1:
-                    scattered(lanes, at, word, step.size)
-                else:
-                    store(lanes, at, word)
-            partial, after = lines.fresh_label("partial"), lines.fresh_label("drawn")
-            lines.branch(is_partial, partial, after)
-            lines.begin_block(partial)
-            size = lines.op(f"mul i64 {wanted}, {_BYTES}")
-            lines.call("ptr", "memcpy", ("ptr", there), ("ptr", room), ("i64", size))
-            lines.jump(after)
-            lines.begin_block(after)
+                lanes.scattered(lines.address(place, k, "i64"), word, step.size)
+
+            def copy() -> None:
+                size = lines.op(f"mul i64 {wanted}, {_WORD.itemsize}")
+                lines.call("ptr", "memcpy", ("ptr", there), ("ptr", room), ("i64", size))
+
+            lines.when(is_partial, copy)
             return ()
 
         lines.counted(count, blocks, step=together)
@@ -100,15 +89,14 @@ def _write_chosen(site: FunctionSite, step: Drawing) -> None:
         [words * stride for stride in dense_strides(leading)],
     ]
     sizes, strides = merged(leading, *strides)
-    kind = f"i{8 * dtype.itemsize}"
 
     def one(at: Sequence[str]) -> None:
         key = _key(lanes, lines.address(site.at(keys), at[0], "i64"))
-        number = load(lanes, lines.address(site.at(numbers), at[1], kind), dtype)
+        number = lanes.load(site.at(numbers), dtype, at[1])
         block = step.block(lanes, *key, lanes.astype(number, _WORD))
         for k, word in enumerate(block[:words]):
             place = lines.address(site.pointer(step.variable), at[2], "i64")
-            store(lanes, lines.address(place, k, "i64"), word)
+            lanes.store(place, word, k)
 
     walk(lines, sizes, strides, ["0"] * len(strides), one)
 

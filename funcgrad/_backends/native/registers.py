@@ -21,11 +21,20 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from funcgrad._backends.native import exponential_functions, integers, trigonometric
+from funcgrad._backends.native.builder import (
+    NotEmitted,
+    Pair,
+    Scalar,
+    Value,
+    element_type,
+    paired,
+    parts_of,
+)
+from funcgrad._backends.native.complex_arithmetic import raised
 from funcgrad._backends.native.complex_functions import COMPLEX_FUNCTIONS
 from funcgrad._backends.native.floats import Floats
 from funcgrad._backends.native.function_text import FunctionText
-from funcgrad._backends.native.lanes import NotEmitted, Scalar, Value, element_type
-from funcgrad._backends.native.pairs import Pair, PairLanes, paired, parts_of, raised
+from funcgrad._backends.native.lanes import Lanes
 
 _DOUBLE: Final = np.dtype(np.float64)
 _SINGLE: Final = np.dtype(np.float32)
@@ -38,7 +47,7 @@ _OF_TWO: Final = frozenset({*_WITH_BOTH, *COMPLEX_FUNCTIONS.values()})
 Function: TypeAlias = "Callable[..., Value | tuple[Value, ...]]"
 
 
-class Registers(PairLanes):
+class Registers(Lanes):
     """The algebra of the native backend."""
 
     __slots__ = ()
@@ -135,19 +144,16 @@ class Registers(PairLanes):
     def as_half(self, x: Value) -> Value:
         """A value rounded to half precision: once, also where it has more digits than float32.
 
-        Of such a number float32 keeps the last bit set where anything is lost, so that what lies
-        beside the middle of two halves is not taken for the middle.
+        A float64 number is rounded to odd in float32 first: the last bit is set where anything is
+        lost. Then the rounding to half precision is that of the exact number.
         """
         if x.dtype == _DOUBLE:
-            kind, bits = self.kind("float"), self.kind("i32")
-            near = self.value(f"fptrunc {x.kind} {x.text} to {kind}", _SINGLE)
+            near = self.cast("fptrunc", x, _SINGLE)
             back = self.astype(near, _DOUBLE)
-            whole = self.value(f"bitcast {kind} {near.text} to {bits}", np.dtype(np.uint32))
-            beyond = self.compare(np.greater, self.absolute(back), self.absolute(x))
-            below = self.where(beyond, whole - 1, whole)
-            lossy = self.compare(np.not_equal, back, x) & self.compare(np.equal, x, x)
-            whole = self.where(lossy, below | 1, whole)
-            x = self.value(f"bitcast {bits} {whole.text} to {kind}", _SINGLE)
+            bits = self.cast("bitcast", near, np.dtype(np.uint32))
+            below = self.where(abs(back) > abs(x), bits - 1, bits)
+            is_lossy = (back != x) & (x == x)
+            x = self.cast("bitcast", self.where(is_lossy, below | 1, bits), _SINGLE)
         elif x.dtype not in (_HALF, _SINGLE):
             x = self.astype(x, _SINGLE)
         half = self.lines.shared(f"fptrunc {x.kind} {x.text} to {self.kind('half')}")
@@ -168,21 +174,13 @@ class Registers(PairLanes):
         if not self.lines.is_draft:
             parameters = ", ".join([f"{element} %x{k}" for k in range(len(values))])
             self.lines.use(name, f"{element} @{name}({parameters})", write)
-        if self.width == 1:
-            listed = ", ".join([f"{element} {value.text}" for value in values])
-            return self.value(f"call {element} @{name}({listed})", dtype)
-        text = "poison"
+        vector = self.constant(0, dtype)
         for lane in range(self.width):
-            numbers = [
-                self.lines.op(f"extractelement {value.kind} {value.text}, i32 {lane}")
-                for value in values
-            ]
+            numbers = [self.lane(value, lane).text for value in values]
             listed = ", ".join([f"{element} {number}" for number in numbers])
-            number = self.lines.op(f"call {element} @{name}({listed})")
-            text = self.lines.op(
-                f"insertelement {values[0].kind} {text}, {element} {number}, i32 {lane}"
-            )
-        return Value(text, dtype, self)
+            number = self.single.value(f"call {element} @{name}({listed})", dtype)
+            vector = self.with_lane(vector, lane, number)
+        return vector
 
     # -------------------------------------------------------------------- integers and remainders
 
@@ -266,7 +264,7 @@ class Registers(PairLanes):
     def sqrt(self, x: Scalar) -> Value:
         if isinstance(x, Pair):
             return self._called(np.sqrt, exponential_functions.hypot, x)[0]
-        return super().sqrt(x)
+        return self.by_llvm(np.sqrt, x)
 
     def power(self, x: Scalar, y: Scalar) -> Value:
         whole = isinstance(x, Value) and x.dtype.kind in "iu"

@@ -15,7 +15,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from funcgrad._backends.native.float_registers import FloatRegisters
+from funcgrad._backends.native.builder import Value, element_type
+from funcgrad._backends.native.floats import Floats, float_vectors
 from funcgrad._backends.native.function_text import FunctionText
 from funcgrad._backends.native.native_module import NativeModule
 
@@ -28,16 +29,17 @@ def factors_size(n: int) -> int:
     return n * n + n + 1
 
 
-def _word(dtype: np.dtype[Any]) -> str:
-    """The integer type with as many bits as a float."""
-    return f"i{8 * dtype.itemsize}"
+_LONG: Final = np.dtype(np.int64)
 
 
-def _all(lines: FunctionText, flags: list[str]) -> str:
-    known = flags[0]
-    for flag in flags[1:]:
-        known = lines.op(f"and i1 {known}, {flag}")
-    return known
+def _integers(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The integers with as many bits as a float."""
+    return np.dtype(f"i{dtype.itemsize}")
+
+
+def truth(f: Floats, text: str) -> Value:
+    """A truth value by its name."""
+    return Value(text, np.dtype(np.bool_), f.lanes.single)
 
 
 def elimination(module: NativeModule, n: int, dtype: np.dtype[Any]) -> str:
@@ -45,42 +47,32 @@ def elimination(module: NativeModule, n: int, dtype: np.dtype[Any]) -> str:
     name = f"eliminate_{n}{dtype.char}"
 
     def write(lines: FunctionText) -> None:
-        r, one = (
-            FloatRegisters(lines, dtype, n, module.fuses),
-            FloatRegisters(lines, dtype, 1, module.fuses),
-        )
+        r = float_vectors(lines, dtype, n)
+        one, m = r.single, r.lanes
         rows = [r.load(r.row("%a", i, "%step")) for i in range(n)]
-        order, odd, flags = [str(i) for i in range(n)], "false", []
+        order = [one.lanes.constant(i, _LONG) for i in range(n)]
+        odd, is_usual = truth(r, "false"), truth(r, "true")
         for k in range(n):
-            size = one.called("fabs", r.lane(rows[k], k))
+            size = abs(m.lane(rows[k], k))
             for i in range(k + 1, n):  # the greatest comes up, by exchanges
-                other = one.called("fabs", r.lane(rows[i], k))
-                more = lines.op(f"fcmp ogt {one.kind} {other}, {size}")
-                size = lines.op(f"select i1 {more}, {one.kind} {other}, {one.kind} {size}")
-                odd = lines.op(f"xor i1 {odd}, {more}")
-                for values, kind in ((rows, r.kind), (order, "i64")):
+                other = abs(m.lane(rows[i], k))
+                more = other > size
+                size, odd = one.lanes.select(more, other, size), odd ^ more
+                for algebra, values in ((m, rows), (one.lanes, order)):
                     x, y = values[k], values[i]
-                    values[k] = lines.op(f"select i1 {more}, {kind} {y}, {kind} {x}")
-                    values[i] = lines.op(f"select i1 {more}, {kind} {x}, {kind} {y}")
-            flags += one.are_usual(size)
-            inverse = one.op("fdiv", one.number(1.0), r.lane(rows[k], k))
-            upper = r.without_first(rows[k], k)
+                    values[k], values[i] = [algebra.select(more, *p) for p in ((y, x), (x, y))]
+            is_usual = is_usual & one.are_usual(size)
+            inverse = 1.0 / m.lane(rows[k], k)
+            upper = _without_first(r, rows[k], k)
             for i in range(k + 1, n):
-                factor = one.op("fmul", r.lane(rows[i], k), inverse)
-                below = r.minus_product(r.splat(factor), upper, rows[i])
-                rows[i] = r.with_lane(below, k, factor)
+                factor = m.lane(rows[i], k) * inverse
+                below = r.fma(-m.splat(factor), upper, rows[i])
+                rows[i] = m.with_lane(below, k, factor)
         for i in range(n):
             r.store(r.at("%f", i * n), rows[i])
-            place = r.at("%f", n * n + i)
-            number = order[i]
-            if dtype.itemsize == 4:
-                number = lines.op(f"trunc i64 {number} to i32")
-            lines.emit(f"store {_word(dtype)} {number}, ptr {place}")
-        minus, plus = one.number(-1.0), one.number(1.0)
-        sign = lines.op(f"select i1 {odd}, {one.kind} {minus}, {one.kind} {plus}")
-        known = _all(lines, flags)
-        sign = lines.op(f"select i1 {known}, {one.kind} {sign}, {one.kind} {one.number(np.nan)}")
-        one.store(one.at("%f", n * n + n), sign)
+            one.lanes.store(r.at("%f", n * n + i), one.lanes.astype(order[i], _integers(dtype)))
+        sign = one.lanes.where(odd, one.number(-1.0), one.number(1.0))
+        one.store(one.at("%f", n * n + n), one.lanes.where(is_usual, sign, one.number(np.nan)))
         lines.emit("ret void")
 
     return module.shared(f"void @{name}", "ptr %a, i64 %step, ptr %f", write)
@@ -98,27 +90,26 @@ def substitution(
     name = f"substitute{unit}_{n}_{width}{dtype.char}"
 
     def write(lines: FunctionText) -> None:
-        r, one = (FloatRegisters(lines, dtype, size, module.fuses) for size in (width, 1))
+        r = float_vectors(lines, dtype, width)
+        one, zero = r.single, r.number(0.0)
         along = [one.row("%a", i, "%row") for i in range(n)]
         inverses = []
         if not has_unit_diagonal:
-            for i in range(n):
-                pivot = one.load_one(one.row(along[i], i, "%column"))
-                inverses.append(one.op("fdiv", one.number(1.0), pivot))
-        solved: list[str] = []
-        total = r.zero
+            inverses = [1.0 / one.load(one.row(along[i], i, "%column")) for i in range(n)]
+        solved: list[Value] = []
+        total = zero
         for i in range(n):
             x = r.load(r.row("%b", i, "%from"))
             for j in range(i):
-                factor = one.load_one(one.row(along[i], j, "%column"))
-                x = r.minus_product(r.splat(factor), solved[j], x)
+                factor = r.lanes.splat(one.load(one.row(along[i], j, "%column")))
+                x = r.fma(-factor, solved[j], x)
             if inverses:
-                x = r.op("fmul", x, r.splat(inverses[i]))
+                x = x * r.lanes.splat(inverses[i])
             solved.append(x)
-            total = r.plus_product(x, r.zero, total)
+            total = r.fma(x, zero, total)
         for i in range(n):
             r.store(r.row("%x", i, "%to"), solved[i])
-        lines.emit(f"ret i1 {r.are_zeros(total)}")
+        lines.emit(f"ret i1 {r.are_zeros(total).text}")
 
     parameters = "ptr %a, i64 %row, i64 %column, ptr %b, i64 %from, ptr %x, i64 %to"
     return module.shared(f"i1 @{name}", parameters, write)
@@ -134,18 +125,15 @@ def solution(
     name = f"solve{'_transposed' if is_transposed else ''}_{n}_{columns}{dtype.char}"
 
     def write(lines: FunctionText) -> None:
-        one = FloatRegisters(lines, dtype, 1, module.fuses)
-        room = lines.room(f"[{n * columns} x {one.element}]") if is_transposed else "%x"
+        one = float_vectors(lines, dtype, 1)
+        m = one.lanes
+        room = lines.room(f"[{n * columns} x {element_type(dtype)}]") if is_transposed else "%x"
         last = one.at("%f", n * n - 1)
-        places = []
-        for i in range(n):
-            place = lines.op(f"load {_word(dtype)}, ptr {one.at('%f', n * n + i)}")
-            if dtype.itemsize == 4:
-                place = lines.op(f"sext i32 {place} to i64")
-            places.append(place)
-        flags = []
+        order = [m.load("%f", _integers(dtype), n * n + i) for i in range(n)]
+        places = [m.astype(place, _LONG).text for place in order]
+        is_finite = truth(one, "true")
         for start, width in spans(columns, dtype):
-            r = FloatRegisters(lines, dtype, width, module.fuses)
+            r = float_vectors(lines, dtype, width)
             start_of_b, start_of_x = one.at("%b", start), one.at(room, start)
             first = substitution(module, n, width, not is_transposed, dtype)
             second = substitution(module, n, width, is_transposed, dtype)
@@ -157,26 +145,30 @@ def solution(
                     moved = r.load(r.row(start_of_b, places[i], "%step"))
                     r.store(r.at(start_of_x, i * columns), moved)
                 rows, step = start_of_x, str(columns)
-            flags.append(
-                lines.op(
-                    f"call i1 @{first}(ptr %f, i64 {steps[0]}, i64 {steps[1]}, ptr {rows},"
-                    f" i64 {step}, ptr {start_of_x}, i64 {columns})"
-                )
+            below = lines.op(
+                f"call i1 @{first}(ptr %f, i64 {steps[0]}, i64 {steps[1]}, ptr {rows},"
+                f" i64 {step}, ptr {start_of_x}, i64 {columns})"
             )
             end = one.at(start_of_x, (n - 1) * columns)
-            flags.append(
-                lines.op(
-                    f"call i1 @{second}(ptr {last}, i64 {-steps[0]}, i64 {-steps[1]}, ptr {end},"
-                    f" i64 {-columns}, ptr {end}, i64 {-columns})"
-                )
+            above = lines.op(
+                f"call i1 @{second}(ptr {last}, i64 {-steps[0]}, i64 {-steps[1]}, ptr {end},"
+                f" i64 {-columns}, ptr {end}, i64 {-columns})"
             )
+            is_finite = is_finite & truth(one, below) & truth(one, above)
             if is_transposed:
                 for i in range(n):
                     moved = r.load(r.at(start_of_x, i * columns))
                     r.store(r.row(one.at("%x", start), places[i], columns), moved)
-        lines.emit(f"ret i1 {_all(lines, flags)}")
+        lines.emit(f"ret i1 {is_finite.text}")
 
     return module.shared(f"i1 @{name}", "ptr %f, ptr %b, i64 %step, ptr %x", write)
+
+
+def _without_first(r: Floats, x: Value, count: int) -> Value:
+    """A vector with zeros in its first lanes."""
+    width = r.lanes.width
+    places = [k if k < count else width + k for k in range(width)]
+    return r.lanes.shuffled(r.number(0.0), places, x) if count else x
 
 
 def spans(columns: int, dtype: np.dtype[Any]) -> list[tuple[int, int]]:
@@ -192,50 +184,36 @@ def determinant(module: NativeModule, n: int, dtype: np.dtype[Any]) -> str:
     Its size is the factor, which is near 1, times a power of 2 with the exponent.
     """
     name = f"determinant_{n}{dtype.char}"
-    digits, word = np.finfo(dtype).nmant, _word(dtype)
-    bias = int(np.finfo(dtype).maxexp) - 1
-    size, one_bits = 8 * dtype.itemsize, bias << digits
+    digits, bias = np.finfo(dtype).nmant, int(np.finfo(dtype).maxexp) - 1
 
     def write(lines: FunctionText) -> None:
-        one = FloatRegisters(lines, dtype, 1, module.fuses)
-        sign = _bits(one, one.load_one(one.at("%f", n * n + n)))
-        exponent = str(-bias * n)
+        f = float_vectors(lines, dtype, 1)
+        m, unit, sign_bit = f.lanes, f.bits_of(1.0), f.bits_of(-0.0)
+        signs = f.bits(f.load(f.at("%f", n * n + n)))
+        exponent = m.constant(-bias * (n + 1), _integers(dtype))
+        product = f.number(1.0)
 
-        def parts(bits: str) -> tuple[str, str]:
+        def parts(x: Value) -> tuple[Value, Value]:
             """A number from 1 to 2, and the exponent with its bias."""
-            shifted = lines.op(f"lshr {word} {bits}, {digits}")
-            power = lines.op(f"and {word} {shifted}, {(1 << (size - 1 - digits)) - 1}")
-            fraction = lines.op(f"and {word} {bits}, {(1 << digits) - 1}")
-            between = lines.op(f"or {word} {fraction}, {one_bits}")
-            return lines.op(f"bitcast {word} {between} to {one.kind}"), power
+            bits = f.bits(x)
+            power = f.shifted("lshr", bits & (sign_bit - 1), digits)
+            factor = f.of_bits((bits & ((1 << digits) - 1)) | unit)
+            return factor, m.astype(power, exponent.dtype)
 
-        product = one.number(1.0)
         for k in range(n):
-            bits = _bits(one, one.load_one(one.at("%f", k * n + k)))
-            sign = lines.op(f"xor {word} {sign}, {bits}") if k or n else bits
-            factor, power = parts(bits)
-            product = one.op("fmul", product, factor)
-            exponent = lines.op(f"add {word} {exponent}, {power}")
-        factor, power = parts(_bits(one, product))
-        exponent = lines.op(f"add {word} {exponent}, {power}")
-        more = lines.op(f"fcmp ogt {one.kind} {factor}, {one.number(2**0.5)}")
-        half = one.op("fmul", factor, one.number(0.5))
-        factor = lines.op(f"select i1 {more}, {one.kind} {half}, {one.kind} {factor}")
-        plus = lines.op(f"zext i1 {more} to {word}")
-        exponent = lines.op(f"add {word} {exponent}, {plus}")
-        exponent = lines.op(f"sub {word} {exponent}, {bias}")
-        top = lines.op(f"and {word} {sign}, {-(1 << (size - 1))}")
-        signed = lines.op(f"or {word} {top}, {one_bits}")
-        one.store("%o", lines.op(f"bitcast {word} {signed} to {one.kind}"))
-        one.store(one.at("%o", 1), factor)
-        one.store(one.at("%o", 2), lines.op(f"sitofp {word} {exponent} to {one.kind}"))
+            pivot = f.load(f.at("%f", k * n + k))
+            signs = signs ^ f.bits(pivot)
+            factor, power = parts(pivot)
+            product, exponent = product * factor, exponent + power
+        factor, power = parts(product)
+        more = factor > 2**0.5
+        exponent = exponent + power + m.astype(more, exponent.dtype)
+        f.store("%o", f.of_bits((signs & sign_bit) | unit))
+        f.store(f.at("%o", 1), m.where(more, factor * 0.5, factor))
+        f.store(f.at("%o", 2), m.astype(exponent, dtype))
         lines.emit("ret void")
 
     return module.shared(f"void @{name}", "ptr %f, ptr %o", write)
-
-
-def _bits(one: FloatRegisters, x: str) -> str:
-    return one.lines.op(f"bitcast {one.kind} {x} to {_word(one.dtype)}")
 
 
 def square_root(module: NativeModule, n: int, dtype: np.dtype[Any]) -> str:
@@ -246,34 +224,27 @@ def square_root(module: NativeModule, n: int, dtype: np.dtype[Any]) -> str:
     name = f"square_root_{n}{dtype.char}"
 
     def write(lines: FunctionText) -> None:
-        r, one = (
-            FloatRegisters(lines, dtype, n, module.fuses),
-            FloatRegisters(lines, dtype, 1, module.fuses),
-        )
+        r = float_vectors(lines, dtype, n)
+        one, m = r.single, r.lanes
         columns = []
         for k in range(n):
-            start, column = one.row("%a", k, "%column"), r.zero
+            start, column = one.row("%a", k, "%column"), r.number(0.0)
             for i in range(k, n):
-                element = one.load_one(one.row(start, i, "%row"))
-                column = r.with_lane(column, i, element)
+                column = m.with_lane(column, i, one.load(one.row(start, i, "%row")))
             columns.append(column)
-        flags = []
+        is_positive = truth(one, "true")
         for k in range(n):
-            pivot = r.lane(columns[k], k)
-            flags += [
-                lines.op(f"fcmp ogt {one.kind} {pivot}, {one.zero}"),
-                lines.op(f"fcmp olt {one.kind} {pivot}, {one.number(np.inf)}"),
-            ]
-            root = one.called("sqrt", pivot)
-            inverse = one.op("fdiv", one.number(1.0), root)
-            column = r.op("fmul", columns[k], r.splat(inverse))
+            pivot = m.lane(columns[k], k)
+            is_positive = is_positive & (pivot > 0.0) & (pivot < np.inf)
+            root = one.lanes.sqrt(pivot)
+            column = columns[k] * m.splat(1.0 / root)
             start = one.row("%o", k, "%to_column")
             one.store(one.row(start, k, "%to_row"), root)
             for i in range(k + 1, n):
-                element = r.lane(column, i)
+                element = m.lane(column, i)
                 one.store(one.row(start, i, "%to_row"), element)
-                columns[i] = r.minus_product(r.splat(element), column, columns[i])
-        lines.emit(f"ret i1 {_all(lines, flags)}")
+                columns[i] = r.fma(-m.splat(element), column, columns[i])
+        lines.emit(f"ret i1 {is_positive.text}")
 
     parameters = "ptr %a, i64 %row, i64 %column, ptr %o, i64 %to_row, i64 %to_column"
     return module.shared(f"i1 @{name}", parameters, write)
@@ -310,22 +281,23 @@ def small_product(
     name = f"multiply{kind}_{rows}_{length}_{columns}{dtype.char}"
 
     def write(lines: FunctionText) -> None:
-        r, one = (FloatRegisters(lines, dtype, size, module.fuses) for size in (columns, 1))
+        r = float_vectors(lines, dtype, columns)
+        one, m = r.single, r.lanes
         seconds = []
         for k in range(length):
             start = r.row("%b", k, "%row")
             if has_rows:
                 seconds.append(r.load(start))
                 continue
-            second = r.zero
+            second = r.number(0.0)
             for j in range(columns):
-                second = r.with_lane(second, j, one.load_one(one.row(start, j, "%column")))
+                second = m.with_lane(second, j, one.load(one.row(start, j, "%column")))
             seconds.append(second)
         for i in range(rows):
-            start, total = one.row("%a", i, "%along"), r.zero
+            start, total = one.row("%a", i, "%along"), r.number(0.0)
             for k in range(length):
-                factor = r.splat(one.load_one(one.row(start, k, "%across")))
-                total = r.plus_product(factor, seconds[k], total)
+                factor = m.splat(one.load(one.row(start, k, "%across")))
+                total = r.fma(factor, seconds[k], total)
             r.store(r.at("%o", i * columns), total)
         lines.emit("ret void")
 

@@ -13,10 +13,11 @@ from typing import Final
 
 import numpy as np
 
+from funcgrad._backends.native.builder import Value, chosen
 from funcgrad._backends.native.coefficients import PIECES, TWO_OVER_PI
 from funcgrad._backends.native.floats import Floats
 from funcgrad._backends.native.function_text import FunctionText
-from funcgrad._backends.native.lanes import Lanes, Value
+from funcgrad._backends.native.lanes import Lanes
 from funcgrad._base.fast_dataclass import dataclass
 
 _FAR: Final = 1.5e6
@@ -80,24 +81,13 @@ def _with_far(f: Floats, x: Value, near: _Angle, bound: float) -> _Angle:
     some = far.text
     if m.width > 1:
         some = lines.call("i1", f"llvm.vector.reduce.or.v{m.width}i1", (far.kind, far.text))
-    before, slowly, after = lines.block, lines.fresh_label("far"), lines.fresh_label("turned")
-    lines.branch(some, slowly, after)
-    lines.begin_block(slowly)
-    inside = m.where(far, x, f.number(1e9))
-    slow = [
-        m.where(far, new, old)
-        for new, old in zip(
-            _number_by_number(f, inside), (near.quarters, near.remainder, near.low), strict=True
-        )
-    ]
-    end = lines.block
-    lines.jump(after)
-    lines.begin_block(after)
-    values = [
-        m.value(f"phi {old.kind} [{old.text}, %{before}], [{new.text}, %{end}]", old.dtype)
-        for old, new in zip((near.quarters, near.remainder, near.low), slow, strict=True)
-    ]
-    return _Angle(*values)
+    quick = near.quarters, near.remainder, near.low
+
+    def slowly() -> list[Value]:
+        slow = _number_by_number(f, m.where(far, x, f.number(1e9)))
+        return [m.where(far, new, old) for new, old in zip(slow, quick, strict=True)]
+
+    return _Angle(*chosen(lines, some, slowly, quick))
 
 
 def _number_by_number(f: Floats, x: Value) -> Sequence[Value]:
@@ -110,22 +100,13 @@ def _number_by_number(f: Floats, x: Value) -> Sequence[Value]:
         return m.astype(quarters, f.integers), single, low
     use_far_turn(lines)
     dtypes = (_WORD, _DOUBLE, _DOUBLE)
-    texts = ["poison"] * 3
-    kinds = [m.constant(0, dtype).kind for dtype in dtypes]
+    vectors = [m.constant(0, dtype) for dtype in dtypes]
     for lane in range(m.width):
-        number = x.text
-        if m.width > 1:
-            number = lines.op(f"extractelement {x.kind} {x.text}, i32 {lane}")
-        answer = lines.op(f"call {_ANSWER} @{_FAR_TURN}(double {number})")
-        for place, (kind, dtype) in enumerate(zip(kinds, dtypes, strict=True)):
-            piece = lines.op(f"extractvalue {_ANSWER} {answer}, {place}")
-            if m.width > 1:
-                element = "double" if dtype is _DOUBLE else "i64"
-                piece = lines.op(
-                    f"insertelement {kind} {texts[place]}, {element} {piece}, i32 {lane}"
-                )
-            texts[place] = piece
-    return [Value(text, dtype, m) for text, dtype in zip(texts, dtypes, strict=True)]
+        answer = lines.op(f"call {_ANSWER} @{_FAR_TURN}(double {m.lane(x, lane).text})")
+        for place, dtype in enumerate(dtypes):
+            number = m.single.value(f"extractvalue {_ANSWER} {answer}, {place}", dtype)
+            vectors[place] = m.with_lane(vectors[place], lane, number)
+    return vectors
 
 
 _ANSWER: Final = "{ i64, double, double }"
@@ -159,9 +140,7 @@ def _write_far_turn(lines: FunctionText) -> None:
     within = op(f"zext i64 {(begin & 63).text} to i256")
     joined = "0"
     for word in range(4):
-        at = lines.address(table, (place + word).text, "i64")
-        loaded = op(f"load i64, ptr {at}")
-        wide = op(f"zext i64 {loaded} to i256")
+        wide = op(f"zext i64 {m.load(table, _WORD, (place + word).text).text} to i256")
         moved = op(f"shl i256 {wide}, {64 * (3 - word)}")
         joined = op(f"or i256 {joined}, {moved}")
     window = op(f"shl i256 {joined}, {within}")
@@ -196,7 +175,7 @@ def _write_far_turn(lines: FunctionText) -> None:
 
 
 def _is_wide(f: Floats) -> bool:
-    """Whether there are more digits than are asked for."""
+    """Whether intermediate precision exceeds that of the result."""
     return f.letter != f.dtype.char
 
 

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from funcgrad._backends.native.builder import NotEmitted, Value, element_type, part_of
 from funcgrad._backends.native.function_text import Arithmetic
-from funcgrad._backends.native.lanes import Lanes, NotEmitted, Value, element_type
-from funcgrad._backends.native.pairs import part_of
+from funcgrad._backends.native.lanes import Lanes
 from funcgrad._backends.native.plan_steps import (
     BoundFormula,
     Fill,

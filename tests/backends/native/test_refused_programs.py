@@ -13,11 +13,11 @@ from numpy.testing import assert_array_equal
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
+from funcgrad._backends.native.builder import NotEmitted
 from funcgrad._staging.jit import JitWarning
 
 pytest.importorskip("llvmlite")
 
-from funcgrad._backends.native.lanes import NotEmitted
 from funcgrad._backends.native.native_module import NativeModule
 
 X = np.linspace(-1.0, 2.0, 6)

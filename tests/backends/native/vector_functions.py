@@ -9,16 +9,15 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
+from funcgrad._backends.native.builder import NotEmitted, Value, element_type
 from funcgrad._backends.native.function_text import (
     Arithmetic,
     FunctionText,
     module_text,
     needed,
 )
-from funcgrad._backends.native.lanes import NotEmitted, Value, element_type
 from funcgrad._backends.native.processor import Code, Processor, Toolchain, host
 from funcgrad._backends.native.registers import Registers
-from funcgrad._backends.native.vector_memory import load, store
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._core import intrinsics
 
@@ -69,8 +68,8 @@ def _compiled(function: VectorFunction) -> tuple[Callable[..., None], Code]:
 
     def step(index: str, _: Any) -> tuple[()]:
         places = [lines.address(name, index, element_type(dtype)) for name in ("%out", *names)]
-        operands = [load(lanes, place, dtype) for place in places[1:]]
-        store(lanes, places[0], getattr(lanes, ufunc.__name__)(*operands))
+        operands = [lanes.load(place, dtype) for place in places[1:]]
+        lanes.store(places[0], getattr(lanes, ufunc.__name__)(*operands))
         return ()
 
     lines.counted("%n", step, (), width)
