@@ -180,10 +180,12 @@ class GrowingStacks:
 
     def _grow(self, number: str) -> None:
         lines = self._site.lines
-        full, after = lines.fresh_label("full"), lines.fresh_label("fits")
         room = lines.op(f"load i64, ptr {self._room}")
-        lines.branch(lines.op(f"icmp eq i64 {number}, {room}"), full, after)
-        lines.begin_block(full)
+        is_full = lines.op(f"icmp eq i64 {number}, {room}")
+        lines.when(is_full, lambda: self._double(room))
+
+    def _double(self, room: str) -> None:
+        lines = self._site.lines
         fewest = max(_FEWEST, _BYTES // max(self._record, 1))
         is_new = lines.op(f"icmp eq i64 {room}, 0")
         twice = lines.op(f"shl i64 {room}, 1")
@@ -194,5 +196,3 @@ class GrowingStacks:
         self._site.require(memory)
         lines.emit(f"store ptr {memory}, ptr {self._memory}")
         lines.emit(f"store i64 {count}, ptr {self._room}")
-        lines.jump(after)
-        lines.begin_block(after)

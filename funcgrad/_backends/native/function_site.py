@@ -230,13 +230,8 @@ class FunctionSite:
         if source not in inputs:
             self.copy(target, source, spec)
             return
-        copies, after = self.lines.fresh_label("copies"), self.lines.fresh_label("moved")
         differ = self.lines.op(f"icmp ne ptr {target}, {source}")
-        self.lines.branch(differ, copies, after)
-        self.lines.begin_block(copies)
-        self.copy(target, source, spec)
-        self.lines.jump(after)
-        self.lines.begin_block(after)
+        self.lines.when(differ, lambda: self.copy(target, source, spec))
 
     def clear(self, target: str, spec: Spec) -> None:
         """Write zeros into an array that lies in C order."""
@@ -253,22 +248,23 @@ class FunctionSite:
 
     def continue_if(self, condition: str, status: str | int = FAILED) -> None:
         """Write an exit: leave with a status unless a condition holds."""
-        lines = self.lines
-        after, otherwise = lines.fresh_label("then"), lines.fresh_label("otherwise")
-        lines.branch(condition, after, otherwise)
-        lines.begin_block(otherwise)
-        self._leave(status)
-        lines.begin_block(after)
+        self._exit(condition, lambda: self._leave(status))
 
     def require(self, memory: str) -> None:
         """Write an exit: leave with a ``MemoryError`` if memory was refused."""
-        lines = self.lines
-        there, refused = lines.fresh_label("there"), lines.fresh_label("refused")
-        lines.branch(lines.op(f"icmp ne ptr {memory}, null"), there, refused)
-        lines.begin_block(refused)
-        lines.call("void", "refuse_memory")
-        self._leave(FAILED)
-        lines.begin_block(there)
+
+        def leave() -> None:
+            self.lines.call("void", "refuse_memory")
+            self._leave(FAILED)
+
+        self._exit(self.lines.op(f"icmp ne ptr {memory}, null"), leave)
+
+    def _exit(self, condition: str, leave: Callable[[], None]) -> None:
+        after, otherwise = self.lines.fresh_label("then"), self.lines.fresh_label("otherwise")
+        self.lines.branch(condition, after, otherwise)
+        self.lines.begin_block(otherwise)
+        leave()
+        self.lines.begin_block(after)
 
     def look(self) -> None:
         """Look for signals, such as an interrupt from the keyboard."""

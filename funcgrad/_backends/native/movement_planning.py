@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from funcgrad._backends.native.builder import NotEmitted, Value, element_type, part_of, unknown
-from funcgrad._backends.native.function_text import FunctionText
 from funcgrad._backends.native.lanes import Lanes
 from funcgrad._backends.native.plan_steps import (
     BoundFormula,
@@ -25,7 +24,6 @@ from funcgrad._backends.native.plan_steps import (
     Scanning,
     Scattering,
 )
-from funcgrad._backends.native.registers import Registers
 from funcgrad._backends.native.unfinished_plan import UnfinishedPlan
 from funcgrad._backends.native.views import View, composed, whole
 from funcgrad._core.specs import Shape
@@ -172,22 +170,19 @@ def _are_integers(plan: UnfinishedPlan, equation: Equation, places: Places) -> b
 
 def _is_folded(plan: UnfinishedPlan, fold: Fold | None, source: np.dtype, target: np.dtype) -> bool:
     """Whether there are instructions for one update, whose state is one number."""
-    lanes = Registers(FunctionText(plan.arithmetic, is_draft=True), 1)
-    try:
+
+    def update(lanes: Lanes) -> None:
         for dtype in (source, target):
             element_type(part_of(dtype))
-        x, before = unknown(lanes, source), unknown(lanes, target)
-        if fold is None:
-            lanes.astype(x, target)
-            return True
-        state = fold.of(lanes, target, None, x)
-        if isinstance(state, tuple) or fold.finish is not None:
-            return False
-        lanes.astype(fold.combine(lanes, before, state), target)
-    except NotEmitted as error:
-        plan.lack = f"{error} in a fold"
-        return False
-    return True
+        state, before = unknown(lanes, source), unknown(lanes, target)
+        if fold is not None:
+            state = fold.of(lanes, target, None, state)
+            if isinstance(state, tuple) or fold.finish is not None:
+                raise NotEmitted("several numbers")
+            state = fold.combine(lanes, before, state)
+        lanes.astype(state, target)
+
+    return plan.can_write(update, " in a fold")
 
 
 def scans(plan: UnfinishedPlan, equation: Equation, structure: Scan, variable: int) -> bool:
@@ -232,14 +227,11 @@ def is_folded(
     plan: UnfinishedPlan, fold: Fold, sources: Sequence[np.dtype[Any]], target: np.dtype[Any]
 ) -> bool:
     """Whether there are instructions for a fold of elements of some dtypes."""
-    lanes = Registers(FunctionText(plan.arithmetic, is_draft=True), 1)
-    elements = [unknown(lanes, dtype) for dtype in sources]
-    place = Value("%k", np.dtype(np.int64), lanes)
-    try:
-        state = fold.of(lanes, target, place, *elements)
+
+    def combine(lanes: Lanes) -> None:
+        place = Value("%k", np.dtype(np.int64), lanes)
+        state = fold.of(lanes, target, place, *[unknown(lanes, dtype) for dtype in sources])
         both = fold.combine(lanes, state, state)
         lanes.astype(fold.element(lanes, both), target)
-    except NotEmitted as error:
-        plan.lack = f"{error} in a fold"
-        return False
-    return True
+
+    return plan.can_write(combine, " in a fold")

@@ -288,11 +288,7 @@ class NestWriter:
     def _row(self, variable: int, pointer: str, place: int, index: str) -> str:
         """Where the part of an array begins that a step of a loop goes through."""
         array = self._arrays[variable]
-        stride = array.strides[place]
-        if not stride:
-            return pointer
-        offset = index if stride == 1 else self._lines.op(f"mul i64 {index}, {stride}")
-        return self._lines.address(pointer, offset, memory_type(array.dtype))
+        return self._lines.row(pointer, index, array.strides[place], memory_type(array.dtype))
 
     @property
     def _full(self) -> int:
@@ -460,10 +456,8 @@ class _StepText:
         return values[variable]
 
     def _place(self, variable: int, index: str) -> str:
-        array = self._writer._arrays[variable]
-        stride, lines = array.strides[-1], self._lanes.lines
-        offset = index if stride == 1 else lines.op(f"mul i64 {index}, {stride}")
-        return lines.address(self._pointers[variable], offset, memory_type(array.dtype))
+        array, pointer = self._writer._arrays[variable], self._pointers[variable]
+        return self._lanes.lines.row(pointer, index, array.strides[-1], memory_type(array.dtype))
 
     def _load(self, variable: int, index: str) -> Value:
         array = self._writer._arrays[variable]

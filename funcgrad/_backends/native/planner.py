@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from funcgrad._backends.control_forms import form_of, in_form
-from funcgrad._backends.native.builder import NotEmitted, Value
+from funcgrad._backends.native.builder import Value, unknown
 from funcgrad._backends.native.cpython import inner_loop
-from funcgrad._backends.native.function_text import PLAIN, Arithmetic, FunctionText
+from funcgrad._backends.native.function_text import PLAIN, Arithmetic
 from funcgrad._backends.native.lanes import Lanes
 from funcgrad._backends.native.matrix_planning import factorizes, multiplies
 from funcgrad._backends.native.movement_planning import (
@@ -42,7 +42,6 @@ from funcgrad._backends.native.plan_steps import (
     Run,
     Sweep,
 )
-from funcgrad._backends.native.registers import Registers
 from funcgrad._backends.native.unfinished_plan import UnfinishedPlan
 from funcgrad._core.structure.structures import (
     FOREIGN,
@@ -139,14 +138,13 @@ def _draws(plan: UnfinishedPlan, equation: Equation, structure: Random, variable
         plan.append(Fill(variable))
         return True
     block = BoundFormula(with_params, (structure.block, equation.params))
-    try:
-        lanes = Registers(FunctionText(plan.arithmetic, is_draft=True), 1)
-        size = len(block(lanes, *[Value("%x", key.dtype, lanes) for _ in range(3)]))
-    except NotEmitted as error:
-        plan.lack = str(error)
+    sizes: list[int] = []
+    if not plan.can_write(
+        lambda lanes: sizes.append(len(block(lanes, *[unknown(lanes, key.dtype)] * 3)))
+    ):
         return False
     plan.prepare(equation.operands)
-    plan.append(Drawing(variable, equation, block, size))
+    plan.append(Drawing(variable, equation, block, *sizes))
     return True
 
 

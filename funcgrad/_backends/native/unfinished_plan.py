@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from funcgrad._backends.native.builder import NotEmitted, Value, element_type, part_of
-from funcgrad._backends.native.function_text import Arithmetic
+from funcgrad._backends.native.function_text import Arithmetic, FunctionText
 from funcgrad._backends.native.lanes import Lanes
 from funcgrad._backends.native.plan_steps import (
     BoundFormula,
@@ -20,6 +20,7 @@ from funcgrad._backends.native.plan_steps import (
     buffers_read,
     number_in,
 )
+from funcgrad._backends.native.registers import Registers
 from funcgrad._backends.native.views import View, whole
 from funcgrad._core.specs import Shape, Spec
 from funcgrad._programs.equation import Equation, Guard
@@ -126,11 +127,14 @@ class UnfinishedPlan:
         if np.dtype(np.float16) in dtypes and not self.arithmetic.halves:
             self.lack = "half precision"
             return False
+        return self.can_write(lambda _: [element_type(part_of(dtype)) for dtype in dtypes])
+
+    def can_write(self, write: Callable[[Registers], object], suffix: str = "") -> bool:
+        """Whether something can be written in registers; else ``lack`` says why not."""
         try:
-            for dtype in dtypes:
-                element_type(part_of(dtype))
+            write(Registers(FunctionText(self.arithmetic, is_draft=True), 1))
         except NotEmitted as error:
-            self.lack = str(error)
+            self.lack = f"{error}{suffix}"
             return False
         return True
 

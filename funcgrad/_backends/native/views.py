@@ -197,5 +197,5 @@ def shifted(lines: FunctionText, place: str, index: str, stride: int) -> str:
     """Write a place so many strides further on."""
     if not stride:
         return place
-    offset = index if stride == 1 else lines.op(f"mul i64 {index}, {stride}")
+    offset = lines.times(index, stride)
     return offset if place == "0" else lines.op(f"add i64 {place}, {offset}")
