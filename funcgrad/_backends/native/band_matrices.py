@@ -28,8 +28,8 @@ def band_elimination(
 
     Its arguments are the diagonals and their steps from one to the next and along them, the number
     of rows, the right-hand sides and their step, the solutions and their step, and room for as many
-    rows of ``band_room`` numbers. It returns whether all pivots are usual numbers, and the
-    solutions finite.
+    rows of ``band_room`` elements. It returns whether all pivots are usual, and the solutions
+    finite.
     """
     name = f"eliminate_bands_{bands[0]}_{bands[1]}_{width}{dtype.char}"
     parameters = (
@@ -43,7 +43,7 @@ def band_elimination(
 
 
 def band_room(bands: tuple[int, int], width: int) -> int:
-    """The numbers that a row of an eliminated matrix takes, beside its right-hand sides."""
+    """The elements that a row of an eliminated matrix takes, with its right-hand sides."""
     return bands[0] + bands[1] + 1 + width
 
 

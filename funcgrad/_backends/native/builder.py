@@ -1,4 +1,4 @@
-"""The builder of instructions: values in registers, and what is written once for all of them.
+"""The builder of instructions: values in registers, and the code that all of them share.
 
 A value is a vector of some lanes, or a scalar where there is one lane; it has a dtype and the name
 that LLVM knows it by. A complex number is a pair of values: the real parts in one register, the
@@ -51,8 +51,8 @@ _IN_MEMORY: Final[Mapping[str, str]] = MappingProxyType(
 )
 
 
-class NotEmitted(Exception):  # noqa: N818 - it says what to do, and is no error
-    """There are no instructions for an operation on operands of these dtypes."""
+class NotEmitted(Exception):  # noqa: N818 - it asks for another step, and no error is shown
+    """No instructions exist for an operation on operands of these dtypes."""
 
 
 def element_type(dtype: np.dtype[Any]) -> str:
@@ -95,7 +95,7 @@ def literal(number: Number, dtype: np.dtype[Any]) -> str:
 
 
 def part_of(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype of what registers hold of a number: of its parts, if it is complex."""
+    """The dtype that a register holds: for complex elements, the dtype of their parts."""
     return np.dtype(dtype.char.lower()) if dtype.kind == "c" else dtype
 
 
@@ -218,7 +218,7 @@ class Builder:
     Attributes
     ----------
     lines : FunctionText
-        What is written goes here.
+        The function that instructions go to.
     width, active : int
         The number of lanes; with one, values are scalars. How many of them memory has.
     """
@@ -254,7 +254,7 @@ class Builder:
         return short if self.width == 1 else f"v{self.width}{short}"
 
     def constant(self, number: Number, dtype: np.dtype[Any]) -> Value:
-        """A number in every lane."""
+        """A constant in every lane."""
         if dtype.kind == "c":
             z = complex(number)
             return paired([self.constant(part, part_of(dtype)) for part in (z.real, z.imag)])
@@ -300,7 +300,7 @@ class Builder:
         return self.value(f"shufflevector {kind} {first}, {kind} poison, {zeros}", x.dtype)
 
     def listed(self, numbers: Sequence[int], dtype: np.dtype[Any]) -> Value:
-        """Numbers that are known, one for each lane."""
+        """Known constants, one for each lane."""
         texts = [literal(number, dtype) for number in numbers]
         if self.width == 1:
             return Value(texts[0], dtype, self)
@@ -330,7 +330,7 @@ class Builder:
         return Value(text, x.dtype, self)
 
     def shuffled(self, x: Value, places: Sequence[int], y: Value | None = None) -> Value:
-        """Elements of a vector, or of two: those of the second one come behind the others."""
+        """Elements of a vector, or of two; the elements of the second count from the width on."""
         if isinstance(x, Pair):
             return Pair(self.shuffled(x.real, places), self.shuffled(x.imag, places))
         listed = ", ".join([f"i32 {place}" for place in places])

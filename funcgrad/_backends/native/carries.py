@@ -2,7 +2,7 @@
 
 A carry that fits in a register lies on the stack, from where LLVM takes it into registers. A carry
 that a step changes in place stays in one place. For others three places take turns: nothing is
-copied, and where the number of steps is known, what the last one makes lies where the result
+copied, and where the number of steps is known, the last one writes to the memory of the result
 belongs.
 
 Stacks of loops whose length depends on the data lie in memory that doubles when it is full. The
@@ -29,9 +29,9 @@ class Carries:
     site : FunctionSite
     specs : sequence of Spec
     first : sequence of str
-        The addresses of what they are at first, in the order of ``specs``.
+        The addresses of their first values, in the order of ``specs``.
     results : sequence of str
-        The addresses of what they are at last.
+        The addresses of their last values.
     in_place : collection of int
         Those that a step changes in place.
     length : int, optional
@@ -40,8 +40,8 @@ class Carries:
     Attributes
     ----------
     turns : list of str
-        The addresses that take turns, at first: those of the carries, those of what a step makes
-        of them, and those of what the next step does.
+        The addresses that take turns, at first: of the carries, of the carries that a step makes,
+        and of the carries that the next step makes.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Carries:
         return self._placed(0, turns[: len(self._turning)])
 
     def here(self, turns: Sequence[str]) -> list[str]:
-        """The addresses of what a step makes of them."""
+        """The addresses of the carries that a step makes."""
         count = len(self._turning)
         return self._placed(1, turns[count : 2 * count])
 

@@ -2,9 +2,10 @@
 
 Files lie in a folder of the user's, ``$XDG_CACHE_HOME/funcgrad`` or ``~/.cache/funcgrad``. A file's
 name is a hash of everything that its code depends on, and it begins with a hash of its contents.
-Code is run as the user, so what others could have written is never read: the folder and the file
-belong to the user, are no links, and nobody else may write to them. Files are written under another
-name first and then renamed, so that processes may share the folder, and be killed at any time.
+Code is run as the user, so a file that others could have written is never read: folder and file
+belong to the user, nobody else may write to them, and they are not links. Files are written under
+another name first and then renamed, so that processes may share the folder, and be killed at any
+time.
 
 The environment variable ``FUNCGRAD_CACHE=0`` switches this off. Whatever goes wrong on the disk
 costs time only.
@@ -95,7 +96,7 @@ def _folder() -> Path | None:
             parent.mkdir(parents=True, exist_ok=True)
             folder.mkdir(mode=0o700, exist_ok=True)
         about = folder.lstat()
-    except (OSError, RuntimeError):  # there is no home, or it cannot be written to
+    except (OSError, RuntimeError):  # no home, or one that cannot be written to
         return None
     return folder if stat.S_ISDIR(about.st_mode) and _is_private(about) else None
 
@@ -105,7 +106,7 @@ def _is_private(about: os.stat_result) -> bool:
 
 
 def _prune(folder: Path) -> None:
-    """Delete the oldest files where there are too many, and what killed processes have left."""
+    """Delete the oldest files where there are too many, and drafts of killed processes."""
     files = sorted(folder.iterdir(), key=lambda file: file.stat().st_mtime, reverse=True)
     for file in files[_MOST_FILES // 2 :] if len(files) > _MOST_FILES else ():
         file.unlink(missing_ok=True)

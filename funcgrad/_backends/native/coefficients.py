@@ -1,6 +1,6 @@
 """Coefficients of polynomials, and constants in pieces, of functions on vectors.
 
-Written by ``python -m tests.backends.native.fits``, which says what is approximated, and where.
+Written by ``python -m tests.backends.native.fits``, which has the functions and the intervals.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Final, TypeAlias
 
 Table: TypeAlias = Mapping[str, Mapping[str, tuple[float, ...]]]
-"""Numbers by a name, then by the dtype's letter."""
+"""Coefficients by a name, then by the dtype's letter."""
 
 
 def _table(text: str) -> Table:

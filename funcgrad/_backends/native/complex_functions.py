@@ -1,7 +1,7 @@
-"""Functions of complex numbers, from the real and the imaginary parts to those of the results.
+"""Functions of complex numbers, given as real and imaginary parts.
 
-What they are at infinities and at NaN, and which signs their zeros have, is Annex G of the C
-standard, as NumPy has it. They are computed in float64, also those of complex64.
+Values at infinities and at NaN, and the signs of zeros, follow Annex G of the C standard, as NumPy
+does. All are computed in float64, also for complex64.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from funcgrad._backends.native.builder import Value
 from funcgrad._backends.native.floats import Floats
 
 Parts: TypeAlias = tuple[Value, Value]
-"""The real parts and the imaginary parts of some numbers."""
+"""The real parts and the imaginary parts of a vector."""
 
 _FAR: Final = 700.0
 """Beyond it an exponential may be too large although its product with a sine is not."""
@@ -57,7 +57,7 @@ def complex_log(f: Floats, x: Value, y: Value) -> Parts:
 
 
 def complex_sqrt(f: Floats, x: Value, y: Value) -> Parts:
-    """The square root: a half of the size and of what goes along the axis, without cancelling."""
+    """The square root, from half of the absolute value plus the real part: nothing cancels."""
     m = f.lanes
     large = m.maximum(m.absolute(x), m.absolute(y))
     up, down = large < 2.0**-960, large > 2.0**1000
@@ -79,7 +79,7 @@ def complex_sqrt(f: Floats, x: Value, y: Value) -> Parts:
 
 
 def _halves(f: Floats, x: Value) -> tuple[Value, Value, Value]:
-    """The hyperbolic sine and cosine as numbers that are not too large, and what scales them."""
+    """The hyperbolic sine and cosine without overflow, and the factor that scales them."""
     m = f.lanes
     size = m.absolute(x)
     far = size > _FAR

@@ -1,4 +1,4 @@
-"""Nests that differ in their arrays alone: one function for all of them.
+"""Nests that differ only in their arrays: one function for all of them.
 
 Layers of a net, parameters of a model, and steps of a loop that is written out have such nests.
 """

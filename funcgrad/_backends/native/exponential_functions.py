@@ -28,7 +28,7 @@ class _ReducedExponent:
     ----------
     n, r : Value
     tail : Value
-        ``sinh(r) - r``, with what rounding has taken from r.
+        ``sinh(r) - r``, with the rounding error of r.
     bend : Value
         ``cosh(r) - 1``.
     """
@@ -193,14 +193,14 @@ def _with_exponent(f: Floats, k: Value, high: Value, remainder: Value) -> Value:
 
 
 def _where_positive(f: Floats, x: Value, result: Value) -> Value:
-    """A logarithm with its values at 0, at infinity, and of numbers below 0."""
+    """A logarithm with its values at 0, at infinity, and below 0."""
     m = f.lanes
     at_edge = m.where(x == 0.0, f.number(-math.inf), m.where(x < 0.0, f.number(math.nan), x))
     return m.where((x > 0.0) & (x < math.inf), result, at_edge)
 
 
 def logarithm_of_positive(f: Floats, x: Value) -> Value:
-    """The natural logarithm of positive numbers."""
+    """The natural logarithm where x is positive."""
     k, fraction = f.split(x)
     return _with_exponent(f, k, *_near_one(f, fraction - 1.0))
 
@@ -375,7 +375,7 @@ def hypot(f: Floats, x: Value, y: Value) -> Value:
 
 
 def _logarithm(f: Floats, x: Value) -> tuple[Value, Value]:
-    """The logarithm of positive numbers to some 67 bits, as a sum."""
+    """The logarithm to some 67 bits, as a sum, where x is positive."""
     k, fraction = f.split(x)
     near = fraction - 1.0
     s, s_low = f.quotient((near, None), f.fast_two_sum(f.number(2.0), near))
@@ -429,12 +429,12 @@ def power(f: Floats, x: Value, y: Value) -> Value:
 
 
 def _close(f: Floats, x: Value) -> tuple[Value, Value]:
-    """``erf(x)`` for numbers from -1 to 1, as x and what is added to it."""
+    """``erf(x)`` for x from -1 to 1, as x and a summand."""
     return x, x * f.polynomial("erf", x * x)
 
 
 def _tail(f: Floats, x: Value) -> Value:
-    """``erfc(x)`` for numbers from 1/2 on: ``e**(-x**2) / (1 + 2 x)`` times a polynomial."""
+    """``erfc(x)`` for x from 1/2 on: ``e**(-x**2) / (1 + 2 x)`` times a polynomial."""
     square, error = f.two_product(x, x)
     place = (x - 4.0) / (x + 4.0)
     whole, low = f.two_sum(f.number(1.0), x + x)

@@ -1,7 +1,7 @@
-"""Steps of linear algebra as text: loops over stacks of matrices, and what has no result.
+"""Steps of linear algebra as text: loops over stacks of matrices.
 
 A matrix without factors, or with results that are not finite, leaves NaN in its results. The
-operation is then called back, and fills these alone: as elsewhere it raises, or gives NaN.
+operation is then called back and fills only these results: it raises, or gives NaN, as elsewhere.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def write_elimination(site: FunctionSite, step: Elimination) -> None:
 
 
 def write_factor_use(site: FunctionSite, step: FactorUse) -> None:
-    """Write what is made of factors."""
+    """Write the results that factors give."""
     lines, dtype = site.lines, site.plan.specs[step.variable].dtype
     one = float_vectors(lines, dtype, 1)
     n = step.views[0].shape[-1]
@@ -181,7 +181,7 @@ def _substituted(
 
 
 def _spans(columns: int, dtype: np.dtype[Any], most: int) -> list[tuple[int, int, int]]:
-    """How columns are gone through: where they start, and how many vectors of which width."""
+    """How columns are gone through: the start, the count and the width of each group of vectors."""
     joined: list[tuple[int, int, int]] = []
     for start, width in spans(columns, dtype):
         if joined and joined[-1][1] < most and joined[-1][2] == width:

@@ -1,8 +1,8 @@
-"""Floating-point numbers by their bits: what functions of vectors are made of.
+"""Floating-point numbers by their bits: the parts that functions of vectors are made of.
 
-Numbers are split into powers of two and fractions, sums and products into a float and its rounding
+Floats are split into powers of two and fractions, sums and products into a float and its rounding
 error. The instructions are the same for one lane and for many, so an element has the same bits in a
-whole vector and in what is left of an array.
+whole vector and in the rest of an array.
 
 >>> import numpy as np
 >>> from funcgrad._backends.native.function_text import FunctionText
@@ -238,9 +238,9 @@ class Floats:
         return Value(parts[0].text, self.dtype, self.lanes)
 
     def split(self, x: Value, subnormal: bool = True) -> tuple[Value, Value]:
-        """The exponent and the fraction of positive numbers: ``x = 2**k * m``.
+        """The exponent and the fraction of positive floats: ``x = 2**k * m``.
 
-        m is from the square root of 1/2 on and below that of 2.
+        m lies between the square roots of 1/2 and of 2.
         """
         m, number = self.lanes, self.number
         correction = None

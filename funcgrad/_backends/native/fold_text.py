@@ -1,7 +1,7 @@
 """Folds as text, where elements have an order: cumulative operations, and places of extrema.
 
 Lanes of a vector go along neighbours across the axis. Where there are none, a fold cuts its axis
-into as many pieces as there are lanes, and then folds what the pieces have come to, in order.
+into as many pieces as there are lanes, and then folds the results of the pieces, in order.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _call_back_at(site: FunctionSite, step: Scanning | Folding, label: str) -> N
 
 
 def _leave_unless_finite(lanes: Lanes, element: Value, label: str) -> None:
-    """Leave a loop for a label where numbers overflow: the operation may have ways around that."""
+    """Leave a loop for a label where an element overflows: NumPy may have a way around that."""
     lines = lanes.lines
     lines.leave_unless(lanes.every(lanes.isfinite(element)).text, label)
 
@@ -185,7 +185,7 @@ class _FoldWriter:
             Is given each position, and the state there.
         start : int
         state : sequence of Value, optional
-            With which the loop begins; else it is that of the first element.
+            The first state; else the state of the first element.
         """
         if state is None:
             first = str(start)
@@ -261,5 +261,5 @@ class _FoldWriter:
 
 
 def parts_of(state: Value | Sequence[Value]) -> list[Value]:
-    """The numbers of a state."""
+    """The values of a state."""
     return [state] if isinstance(state, Value) else list(state)

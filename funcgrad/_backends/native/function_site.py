@@ -15,7 +15,7 @@ from funcgrad._core.specs import Spec
 from funcgrad._programs.equation import Equation
 
 UNINTERRUPTED: Final = 1 << 22
-"""About how many operations on numbers are done between two looks for an interrupt."""
+"""About how many scalar operations are done between two looks for an interrupt."""
 
 _WORTH_SHARING: Final = 150_000
 """Nanoseconds of work from which on threads share it. A thread that sleeps begins some 25 µs after
@@ -34,7 +34,7 @@ handler has raised an exception; else 0."""
 
 @dataclass(frozen=True, slots=True)
 class GrowingStack:
-    """A stack whose rows are put down one by one, beside those of other stacks of the same loop.
+    """A stack that a loop writes row by row, beside the rows of its other stacks.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ class FunctionSite:
     position : int
         The number of the step that is being written.
     work : int
-        About how many operations on numbers a call takes so far.
+        About how many scalar operations a call takes so far.
     unknown : int
         How many of these are a guess.
     calls : int
@@ -88,7 +88,7 @@ class FunctionSite:
     stacks : dict
         Stacks that grow, by their variables.
     nests : dict
-        From steps, by ``id``, to what tells which nests are alike.
+        From steps, by ``id``, to a key that equal nests share.
     """
 
     def __init__(self, module: NativeModule, plan: NativePlan, number: int) -> None:
@@ -178,7 +178,7 @@ class FunctionSite:
         step : Step
             Reads and writes the buffers that the function knows.
         count : int
-            The work is so many places, each of which is done by one thread, in any order.
+            The number of places in the work; one thread does a place, in any order.
         write : callable
             Writes the work on the places from ``%begin`` to ``%end``, one at least, by the thread
             of the number ``%who``.

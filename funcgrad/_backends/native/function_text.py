@@ -23,7 +23,7 @@ from funcgrad._base.fast_dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic:
-    """How numbers are computed.
+    """How elements are computed.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class Arithmetic:
     scales : bool
         Whether the processor multiplies by powers of two in one instruction (AVX-512).
     halves : bool
-        Whether the processor converts numbers of half precision.
+        Whether the processor converts half precision.
     """
 
     fuses: bool = False
@@ -89,7 +89,7 @@ def module_text(
 
 
 def symbols_in(declarations: Iterable[str]) -> list[str]:
-    """The names of what is declared and not LLVM's."""
+    """The names that are declared, but LLVM's."""
     names = [declaration.split("@")[1] for declaration in declarations]
     names = [name.partition("(")[0].partition(" ")[0] for name in names]
     return [name for name in names if not name.startswith("llvm.")]
@@ -109,7 +109,7 @@ class FunctionText:
     Attributes
     ----------
     declarations : set of str
-        What the function calls, as LLVM wants it declared.
+        The declarations of the functions that are called, as LLVM writes them.
     uses : set of str
         The names of the shared functions that it calls.
     block : str
@@ -160,7 +160,7 @@ class FunctionText:
         write : callable
             Writes its lines.
         attribute : str
-            What LLVM is told about it.
+            An attribute for LLVM, such as ``alwaysinline``.
         """
         self.uses.add(name)
         if name not in self.definitions:
@@ -235,7 +235,7 @@ class FunctionText:
         self.emit(f"call void @{name}({kind} {text}, ptr {place}, i32 {align}, {flags} {mask})")
 
     def room(self, kind: str, first: str = "") -> str:
-        """Memory on the stack that lasts as long as the call, and what it holds at first."""
+        """Memory on the stack that lasts as long as the call, with its first contents."""
         result = self.name()
         self._rooms.append(f"  {result} = alloca {kind}")
         if first:
@@ -325,13 +325,13 @@ class FunctionText:
         body : callable
             Writes the lines of one step: from the index, and the values carried, to their next.
         carried : sequence of (type, value)
-            What is carried from step to step, at first.
+            The first values that are carried from step to step.
         step, start : int
 
         Returns
         -------
         list of str
-            What was carried, after the last step.
+            The values carried, after the last step.
         """
         if isinstance(count, int) and isinstance(start, int) and count <= start + step:
             return list(body(str(start), [first for _, first in carried]))

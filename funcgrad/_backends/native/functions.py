@@ -1,4 +1,4 @@
-"""A function of LLVM's for each program: its steps in order, and memory for what they make.
+"""A function of LLVM's for each program: its steps in order, and memory for their results.
 
 A function takes pointers to inputs, outputs and an *arena*: the memory of intermediate results, in
 which those that are not alive at once share their place. It returns 0; or 1 where a step has raised
@@ -94,7 +94,7 @@ def write_function(module: NativeModule, program: Program, number: int) -> Funct
 
 
 def _parameters(site: FunctionSite, inputs: Sequence[str], outputs: Sequence[str]) -> str:
-    """A function's parameters, of which LLVM knows that writing outputs changes no inputs.
+    """A function's parameters. LLVM learns that writing outputs changes no inputs.
 
     The gradient of a hidden Markov model takes 0.65 of the time so.
     """

@@ -22,7 +22,7 @@ from funcgrad._backends.native.views import merged, walk
 from funcgrad._core.structure.index_maps import IndexArray, Places, dense_strides
 
 _Write: TypeAlias = Callable[[Lanes, str, str], None]
-"""Writes what is done with elements that lie side by side: at a place, and for an index ``k``."""
+"""Writes the work on elements side by side: at a place, and for an index ``k``."""
 
 _INT64 = np.dtype(np.int64)
 
@@ -113,9 +113,9 @@ class _PlacesWriter:
         Parameters
         ----------
         element : callable
-            Writes what is done for a place.
+            Writes the work for a place.
         otherwise : callable, optional
-            Writes what is done where there is no place.
+            Writes the work for an index without a place.
         """
         lines, rank = self._site.lines, self._rank
         self._site.work += prod(self._places.shape)
@@ -155,7 +155,7 @@ class _PlacesWriter:
         variable = self._step.equation.operands[index.operand]
         dtype = site.plan.specs[variable].dtype
         number = lanes.astype(lanes.load(site.at(variable), dtype, offset), _INT64)
-        if dtype == np.uint64:  # from 2**63 on it is no int64
+        if dtype == np.uint64:  # from 2**63 on int64 cannot hold it
             lines.leave_unless((number >= 0).text, self._beyond)
             self._is_bounded = False
         if index.mode == "clip":
@@ -204,7 +204,7 @@ class _PlacesWriter:
 
 
 def _scaled(places: Places, count: int) -> Places:
-    """Places of elements of which so many side by side stand for one."""
+    """Places of words: so many side by side stand for one element."""
     if count == 1:
         return places
     return Places(
@@ -223,7 +223,7 @@ def _scaled(places: Places, count: int) -> Places:
 def in_vectors(
     site: FunctionSite, count: int, size: int, body: Callable[[Lanes, str], None]
 ) -> None:
-    """Write a loop over elements that lie side by side: whole vectors, then what is left.
+    """Write a loop over elements that lie side by side: whole vectors, then the rest.
 
     Parameters
     ----------

@@ -69,7 +69,7 @@ def raised(m: Lanes, x: Value, exponent: int) -> Value:
 
 
 def greatest_common_divisor(m: Lanes, x: Value, y: Value) -> Value:
-    """Euclid's algorithm for two numbers."""
+    """Euclid's algorithm for two integers."""
     lines, dtype = m.lines, x.dtype
     unsigned = np.dtype(f"u{dtype.itemsize}")
     a, b = [m.astype(m.absolute(value), unsigned) for value in (x, y)]

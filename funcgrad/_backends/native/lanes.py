@@ -144,7 +144,7 @@ class Lanes(Builder):
         raise NotEmitted("half precision")
 
     def rounded(self, x: Value) -> Value:
-        """Round what an operation in half precision has computed in float32; others are."""
+        """Round a result of half precision, which is computed in float32; others stay."""
         return self.as_half(x) if x.dtype == _HALF else x
 
     def real(self, x: Scalar) -> Value:
@@ -234,7 +234,7 @@ class Lanes(Builder):
         return self.value(f"{word} {a.kind} {a.text}, {b.text}", _BOOL)
 
     def _compare_mixed(self, ufunc: np.ufunc, a: Value, b: Value) -> Value:
-        """Compare integers with and without sign: numbers below 0 are less than all others."""
+        """Compare integers with and without sign: negative ones are less than all others."""
         plain = self.value(f"{INSTRUCTIONS[ufunc]['u']} {a.kind} {a.text}, {b.text}", _BOOL)
         signed = a if a.dtype.kind == "i" else b
         negative = self.compare(np.less, signed, self.constant(0, signed.dtype))

@@ -48,7 +48,7 @@ class Groups:
     rows, columns : str
         In one operand and in the result.
     summed : str
-        In both operands alone.
+        In both operands, but not in the result.
     sizes : dict
     """
 
@@ -64,7 +64,7 @@ class Groups:
 
 
 def groups_of(texts: Sequence[str], specs: Sequence[Spec]) -> Groups | None:
-    """The letters in groups; None where one is repeated, or is in one operand alone."""
+    """The letters in groups; None where one is repeated, or stands in only one operand."""
     first, second, out = texts
     if any(len({*text}) < len(text) for text in texts):
         return None
@@ -216,7 +216,7 @@ _GUFUNCS: Final = _gufuncs()
 def factorizes(
     plan: UnfinishedPlan, equation: Equation, structure: Factored, results: range
 ) -> bool:
-    """Plan what triangular factors give; returns whether there is code for it."""
+    """Plan the results of triangular factors; returns whether there is code for them."""
     form = structure.factorization(**dict(equation.params))
     specs = [plan.specs[variable] for variable in (*equation.operands, *results)]
     dtype = specs[-1].dtype

@@ -99,7 +99,7 @@ def _put(
 
 
 def _sum(dtype: np.dtype[Any], lanes: Lanes, x: Value, *before: Value) -> Value:
-    """An element, converted, and what is added to it, if only a zero, which turns -0.0 to 0.0."""
+    """An element, converted, plus the element before or zero: 0.0 turns -0.0 to 0.0."""
     converted, zero = lanes.astype(x, dtype), lanes.constant(0, dtype)
     return lanes.add(converted, *before or (zero,))
 
@@ -115,7 +115,7 @@ def _first_written(pieces: Sequence[Piece], size: int) -> list[bool]:
 
 
 def _boxed(plan: UnfinishedPlan, view: View, dtype: np.dtype[Any], piece: Piece) -> View:
-    """The box of a view that a piece takes; the view is copied first where its box is no view."""
+    """The box of a view that a piece takes, of a copy where strides cannot tell it."""
     moved = composed(view, piece) or composed(plan.copied(view, dtype), piece)
     assert moved is not None  # a copy in C order has one stride for each piece's axis
     return moved
@@ -150,7 +150,7 @@ def scatters(plan: UnfinishedPlan, equation: Equation, structure: Scatter, varia
         return False
     if structure.updates and plan.specs[equation.operands[0]].dtype != spec.dtype:
         return False
-    # A number that comes to zeros alone moves there: -0.0 added to 0.0 would be another.
+    # A number that only comes to zeros moves there: -0.0 added to 0.0 would be another.
     fold = None if places.unique and not structure.updates else structure.fold
     moves = fold is None and updates.dtype == spec.dtype
     if not moves and not _is_folded(plan, fold, updates.dtype, spec.dtype):
@@ -178,7 +178,7 @@ def _is_folded(plan: UnfinishedPlan, fold: Fold | None, source: np.dtype, target
         if fold is not None:
             state = fold.of(lanes, target, None, state)
             if isinstance(state, tuple) or fold.finish is not None:
-                raise NotEmitted("several numbers")
+                raise NotEmitted("a state of several values")
             state = fold.combine(lanes, before, state)
         lanes.astype(state, target)
 

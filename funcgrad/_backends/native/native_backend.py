@@ -1,4 +1,4 @@
-"""The native backend: a program becomes machine code, with NumPy called for what has no words.
+"""The native backend: a program becomes machine code, which calls NumPy for other operations.
 
 >>> import numpy as np
 >>> import funcgrad as fg
@@ -36,7 +36,7 @@ from funcgrad._programs.program import Program
 
 
 class NativeBackend:
-    """Processor code, by way of LLVM.
+    """Machine code, made by LLVM.
 
     Attributes
     ----------
@@ -150,7 +150,7 @@ class NativeBackend:
 
 
 def _lacks(operation: Primitive) -> bool:
-    """Whether a body is written in the place of an operation."""
+    """Whether an operation is replaced by its body."""
     structure = operation.structure
     if isinstance(structure, Elementwise):
         return not isinstance(operation.evaluate, np.ufunc)

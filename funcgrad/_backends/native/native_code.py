@@ -3,7 +3,7 @@
 Compiling at LLVM's level 0 takes a third of the time of level 2, and makes code that is some times
 slower, with the same bits. So a program's first code is of level 0, and calls shared functions,
 which a process compiles once. When it has run for some milliseconds, a thread compiles the program
-at level 2, with what it calls where that is not much, and calls that begin from then on run the new
+at level 2, with the functions that it calls if they are short, and later calls run the new
 code. The thread works in pieces, while nobody else wants LLVM. Code that is on disk at level 2 is
 used at once.
 """
@@ -60,7 +60,7 @@ class SharedCode:
     tools : Toolchain
     arithmetic : Arithmetic
     symbols : mapping
-        The addresses of what they may call.
+        The addresses of the functions that they may call.
     worse : SharedCode, optional
         The same functions at level 0.
     """
@@ -182,7 +182,7 @@ def native_code_of(
     write : callable
         Writes its module, which has the function ``program``.
     symbols : mapping
-        The addresses of what programs call.
+        The addresses of the functions that programs call.
     threads : int
         How many threads share large pieces of work.
 

@@ -1,8 +1,8 @@
 """An LLVM module that is being written: its functions, and the addresses that they refer to.
 
 LLVM optimizes its parts one by one, each in a fraction of a second. Functions are put into those
-that call them while these stay small, and called otherwise: the time grows faster than what is
-gained. A chain of 400 sines would take 7 seconds, and nobody else could use LLVM meanwhile.
+that call them while these stay small, and called otherwise: the time grows faster than the
+gain. A chain of 400 sines would take 7 seconds, and nobody else could use LLVM meanwhile.
 
 >>> program = "define i64 @program() { %x = call i64 @f() ret i64 %x }"
 >>> f = SharedFunction("i64 @f()", "i64 @f() { ret i64 5 }", frozenset(), frozenset())
@@ -35,7 +35,7 @@ from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._programs.program import Program
 
 _LONG: Final = 1 << 20
-"""So many operations on numbers take from a tenth of a millisecond to some. Whoever has let go of
+"""So many scalar operations take from a tenth of a millisecond to some. Whoever has let go of
 the interpreter's lock may wait five milliseconds for it."""
 
 
@@ -50,7 +50,7 @@ class Function:
     size : int
         The bytes of its arena.
     work : int
-        About how many operations on numbers a call takes.
+        About how many scalar operations a call takes.
     unknown : int
         How many of these are a guess, in loops that may end at once.
     calls : int
@@ -80,14 +80,14 @@ class Function:
 
 
 class NativeModule:
-    """The functions of one module, and what they refer to.
+    """The functions of one module, and the symbols that they refer to.
 
     Attributes
     ----------
     texts : list of str
     declarations : set of str
     recipes : dict
-        What the module's symbols refer to: constants, inner loops and steps, by name.
+        The referents of the module's symbols: constants, inner loops and steps, by name.
     origins : list of (program, equation, place)
         Where each of the programs inside stands: its place in an equation of an earlier one.
     bits : int
@@ -216,7 +216,7 @@ class NativeModule:
         return name
 
     def symbol(self, word: str, recipe: Recipe) -> str:
-        """A symbol for what a recipe tells of; its name begins with a word."""
+        """A symbol for the referent of a recipe; its name begins with a word."""
         name = f"{word}{len(self.recipes)}"
         self.recipes[name] = recipe
         self.declarations.add(f"@{name} = external global i8")
@@ -244,7 +244,7 @@ def parts(
     Parameters
     ----------
     functions : sequence of str
-        The module's own functions: ``program``, and what it calls.
+        The module's own functions: ``program``, and the functions that it calls.
     declarations : iterable of str
     definitions : mapping
         The functions that programs share, by name.

@@ -23,7 +23,7 @@ from funcgrad._programs.equation import Equation, Params
 from funcgrad._programs.moved_elements import letters_of
 
 Operand: TypeAlias = "tuple[np.dtype[Any], bool] | tuple[type[Any], Any]"
-"""The dtype of what is not known, and whether it is a Python number; or a number and its type."""
+"""An unknown operand's dtype, and whether it is weak; or a constant's type and value."""
 
 _MOST_MEMBERS: Final = 200
 """Members of a nest; with more, values wait in memory anyway."""
@@ -59,7 +59,7 @@ def computes(plan: UnfinishedPlan, equation: Equation, variable: int) -> bool:
 
 
 def _operand(plan: UnfinishedPlan, variable: int) -> Operand:
-    """A number, or the dtype of what is not known."""
+    """A constant, or the dtype of an unknown operand."""
     number, spec = plan.number_of(variable), plan.specs[variable]
     return (spec.dtype, spec.weak) if number is None else (type(number), number)
 
@@ -91,7 +91,7 @@ def reduces(plan: UnfinishedPlan, equation: Equation, structure: Reduction, vari
 def contracts(plan: UnfinishedPlan, equation: Equation, variable: int) -> bool:
     """Plan a sum of products as a nest, if it is small or reads each number once.
 
-    NumPy's products are quicker where numbers that have been read are read again.
+    NumPy's products are quicker where elements are read more than once.
     """
     letters, spec = letters_of(equation, plan.specs), plan.specs[variable]
     operands = equation.operands
@@ -140,7 +140,7 @@ def contracts(plan: UnfinishedPlan, equation: Equation, variable: int) -> bool:
 
 
 def _is_of_ones(plan: UnfinishedPlan, operand: int) -> bool:
-    """Whether an operand is a constant, each of whose elements is 1."""
+    """Whether an operand is a constant of ones."""
     constant = plan.constants.get(operand)
     return constant is not None and bool(np.all(np.asarray(constant.value) == 1))
 
@@ -237,7 +237,7 @@ def _lack(
     dtype: np.dtype[Any],
     arithmetic: Arithmetic,
 ) -> str | None:
-    """Why there are no instructions for a formula, or None where there are."""
+    """Why a formula has no instructions; None if it has."""
     lanes = Registers(FunctionText(arithmetic, is_draft=True), 1)
     values = [
         unknown(lanes, kind, operand) if isinstance(kind, np.dtype) else operand
@@ -254,7 +254,7 @@ def _first_state(fold: Fold, dtype: np.dtype[Any], m: Lanes, x: Any) -> Any:
     """The state of one element, if that is one number and does not depend on its place."""
     state = fold.of(m, dtype, _Nowhere(), x)
     if isinstance(state, tuple) or fold.finish is not None:
-        raise NotEmitted("a reduction whose state has several numbers")
+        raise NotEmitted("a reduction whose state has several values")
     return state
 
 

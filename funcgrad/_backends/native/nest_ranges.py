@@ -1,8 +1,8 @@
 """Nests that threads share: each does ranges of a loop.
 
-No result depends on which thread does what. Elements are computed one by one, and a reduction along
-the loop that is shared collects each of its parts, a row or a block of numbers, in memory, and
-combines these in their order, as a nest that nobody shares does in registers.
+No result depends on the thread that computes it. Elements are computed one by one. A reduction
+along the shared loop collects each of its parts, a row or a block of elements, in memory, and
+combines them in their order, as a nest that nobody shares does in registers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from funcgrad._backends.native.registers import Registers
 from funcgrad._base.fast_dataclass import dataclass
 
 _BYTES: Final = 200
-"""The bytes of numbers that a processor computes in a nanosecond."""
+"""The bytes of results that a processor computes in a nanosecond."""
 
 _OF_MEMORY: Final = 2
 _OF_FUNCTIONS: Final = 16
@@ -38,7 +38,7 @@ class Cut:
     count : int
         How many parts there are.
     record : int
-        The bytes of what reductions collect in a part, which is combined in the order of parts.
+        The bytes that reductions collect in a part; they are combined in the order of parts.
     """
 
     loop: int
@@ -76,10 +76,10 @@ class _NestPart(NestWriter):
 
     @property
     def bytes_computed(self) -> int:
-        """The bytes of all numbers that it computes; reading one counts as computing several."""
+        """The bytes of all results; reading an element counts as computing several."""
         sizes = [self._specs[member.variable].dtype.itemsize for member in self._nest.members]
         memory = sum([array.dtype.itemsize for array in self._arrays.values()])
-        called = max(sizes) * len(self._lines.uses)  # by what has been written
+        called = max(sizes) * len(self._lines.uses)  # the functions that the draft calls
         of_element = sum(sizes) + _OF_MEMORY * memory + _OF_FUNCTIONS * called
         return prod(self._nest.shape) * of_element
 
@@ -102,11 +102,11 @@ class _NestPart(NestWriter):
         return 1 if len(self._extents) > 1 else self._width
 
     def _record_size(self, variable: int) -> int:
-        """The bytes of what a reduction collects in a part."""
+        """The bytes that a reduction collects in a part."""
         return -(-self._width_of_parts * self._collected(variable).itemsize // 8) * 8
 
     def _recorded(self, records: str, index: str) -> dict[int, str]:
-        """The addresses of what reductions collect in a part."""
+        """The addresses of the values that reductions collect in a part."""
         sizes = {v: self._record_size(v) for v in self._starting(0)}
         offset = self._lines.op(f"mul i64 {index}, {sum(sizes.values())}")
         places, record = {}, self._lines.address(records, offset)
@@ -151,7 +151,7 @@ class _NestRange(_NestPart):
     def _inner(
         self, pointers: Mapping[int, str], collected: Mapping[int, Value]
     ) -> dict[int, Value]:
-        """Write the innermost loop; of a shared one some vectors, after the last what is left."""
+        """Write the innermost loop: where it is shared some vectors, then the rest."""
         if self._loop != len(self._extents) - 1:
             return super()._inner(pointers, collected)
         lines, width, full, extent = self._lines, self._width, self._full, self._extents[-1]
@@ -164,12 +164,12 @@ class _NestRange(_NestPart):
 
 
 class _NestTotals(_NestPart):
-    """Writes what is left when all parts are done: it combines what they have collected."""
+    """Combines the values that all parts have collected."""
 
     _records = ""
 
     def write_totals(self, cut: Cut, records: str) -> None:
-        """Combine what parts have collected."""
+        """Combine the values that parts have collected."""
         if cut.record:
             self._records = records
             self._loops(0, self._pointers, {})

@@ -1,8 +1,8 @@
 """Loop nests as text: vectors along one axis, plain loops over the others.
 
 Axes that all arrays go through as one are one loop. The innermost loop goes along the axis along
-which most arrays lie side by side, a vector at a time; what is left is a vector of which some lanes
-are active, or, on processors without masks, numbers one by one. A reduction is collected in
+which most arrays lie side by side, a vector at a time. The rest is a vector with some active lanes,
+or, on processors without masks, elements one by one. A reduction is collected in
 registers over the inner loops that it reduces, and in memory over others.
 """
 
@@ -26,7 +26,7 @@ from funcgrad._core.specs import Spec
 
 BLOCK: Final = 4096
 """Elements that are summed one after another before they are added to the total: sums of many
-numbers keep their digits."""
+elements keep their digits."""
 
 
 _LONG: Final = 32
@@ -112,7 +112,7 @@ class NestWriter:
         return _Array(variable, dtype, list(strides), base)
 
     def _stored(self, variable: int, view: View) -> tuple[int, ...]:
-        """The strides of what a member stores: of a reduction, 0 along the axes that it reduces."""
+        """The strides of a stored result: of a reduction, 0 along the axes that it reduces."""
         if variable not in self._folded:
             return view.strides
         axes = self._axes(variable)
@@ -131,7 +131,7 @@ class NestWriter:
         return [operand for operand in self._nest.operands if self._arrays[operand].pointer == base]
 
     def _reads_its_stores(self) -> bool:
-        """Whether it reads what it has just written, and would wait for masked stores."""
+        """Whether it reads elements that it has just written, and would wait for masked stores."""
         in_memory = [v for v in self._folded if self._in_registers(v) == len(self._extents)]
         return any(map(self.overwritten, self._nest.stores)) or any(
             self._reduced[variable] for variable in in_memory
@@ -221,7 +221,7 @@ class NestWriter:
     def _loops(
         self, place: int, pointers: Mapping[int, str], collected: Mapping[int, Value]
     ) -> dict[int, Value]:
-        """Write the loops from one on; returns what its reductions have collected."""
+        """Write the loops from one on; returns the values that reductions have collected."""
         starting = self._starting(place)
         values = {**collected, **self._begun(Registers(self._lines, 1), starting)}
         if place == len(self._extents) - 1:
@@ -257,7 +257,7 @@ class NestWriter:
         names: Sequence[int],
         write_part: Callable[[str], dict[int, Value]],
     ) -> dict[int, Value]:
-        """Write parts of loops, each of which collects from the beginning; returns the totals."""
+        """Write parts of loops, which collect from the beginning; returns the totals."""
         lanes = Registers(self._lines, width)
 
         def one(index: str, totals: dict[int, Value]) -> dict[int, Value]:
@@ -267,14 +267,14 @@ class NestWriter:
         return carried(self._lines, count, one, self._begun(lanes, names))
 
     def _step(self, index: str, pointers: Mapping[int, str]) -> dict[int, Value]:
-        """Write a step of the outermost of several loops; returns what it collects."""
+        """Write a step of the outermost of several loops; returns the values that it collects."""
         first = self._begun(Registers(self._lines, 1), self._starting(0))
         return self._loops(1, self._rows(0, index, pointers), first)
 
     def _block(
         self, index: str, stop: int, names: Sequence[int], pointers: Mapping[int, str]
     ) -> dict[int, Value]:
-        """Write a block of the innermost loop; returns what it collects."""
+        """Write a block of the innermost loop; returns the values that it collects."""
         lanes = Registers(self._lines, self._width)
         start = self._lines.op(f"mul i64 {index}, {BLOCK}")
         end = self._lines.op(f"add i64 {start}, {BLOCK}")
@@ -298,7 +298,7 @@ class NestWriter:
     def _inner(
         self, pointers: Mapping[int, str], collected: Mapping[int, Value]
     ) -> dict[int, Value]:
-        """Write the innermost loop: whole vectors, then what is left."""
+        """Write the innermost loop: whole vectors, then the rest."""
         full, names, ended = self._full, list(collected), dict(collected)
         left = self._extents[-1] - full
         vectors = self._begun(Registers(self._lines, self._width), names)
@@ -315,9 +315,9 @@ class NestWriter:
     def _swept_left(
         self, pointers: Mapping[int, str], collected: Mapping[int, Value]
     ) -> dict[int, Value]:
-        """Write what is left behind whole vectors: a vector of some lanes, or numbers one by one.
+        """Write the rest behind whole vectors: a vector of some lanes, or elements one by one.
 
-        The numbers that are collected have a lane for each of those of the whole vectors then.
+        Reductions then collect as many lanes as they do over whole vectors.
         """
         full, extent = self._full, self._extents[-1]
         width, left = 1, extent - full
@@ -334,14 +334,14 @@ class NestWriter:
         pointers: Mapping[int, str],
         collected: Mapping[int, Value],
     ) -> dict[int, Value]:
-        """Write a loop over elements; returns what its reductions have collected."""
+        """Write a loop over elements; returns the values that reductions have collected."""
         body = _StepText(self, lanes, pointers)
         return carried(self._lines, stop, body.step, collected, lanes.width, start)
 
     def _vectors(
         self, stop: int, pointers: Mapping[int, str], names: Sequence[int]
     ) -> dict[int, Value]:
-        """Write the loop over whole vectors; sums of many numbers are sums of sums of blocks."""
+        """Write the loop over whole vectors; long sums are sums of sums of blocks."""
         if stop > BLOCK and names:
             block = partial(self._block, stop=stop, names=names, pointers=pointers)
             return self._in_order(-(-stop // BLOCK), self._width, names, block)
@@ -374,7 +374,7 @@ class NestWriter:
         return lanes.astype(self._folded[variable].fold.combine(lanes, x, y), x.dtype)
 
     def _across_lanes(self, variable: int, vector: Value, before: Value) -> Value:
-        """Combine the lanes of a vector, half by half, and what was collected before."""
+        """Combine the lanes of a vector, half by half, and the value collected before."""
         width = self._width
         while width > 1:
             width //= 2
@@ -386,7 +386,7 @@ class NestWriter:
         return self._combined(Registers(self._lines, 1), variable, before, vector)
 
     def _finish(self, variable: int, pointer: str, collected: Value) -> None:
-        """Write what a reduction has collected in registers to memory."""
+        """Write the value that a reduction has collected in registers to memory."""
         lanes, dtype = Registers(self._lines, 1), self._specs[variable].dtype
         total = lanes.astype(collected, dtype)
         first = self._in_registers(variable)
@@ -402,7 +402,7 @@ class _StepText:
     def __init__(self, writer: NestWriter, lanes: Lanes, pointers: Mapping[int, str]) -> None:
         self._writer, self._lanes, self._pointers = writer, lanes, pointers
         self._shared: dict[int, Value] = {}
-        for variable in writer._nest.operands:  # what does not change along the loop
+        for variable in writer._nest.operands:  # constant along the loop
             array = writer._arrays[variable]
             if not array.strides[-1]:
                 value = lanes.splat(lanes.single.load(pointers[variable], array.dtype))
@@ -410,7 +410,7 @@ class _StepText:
                 self._shared[variable] = value
 
     def step(self, index: str, collected: dict[int, Value]) -> dict[int, Value]:
-        """Write all members for the elements from an index on; returns what is collected."""
+        """Write all members for the elements from an index on; returns the values collected."""
         writer, lanes = self._writer, self._lanes
         values: dict[int, Any] = dict(self._shared)
         for member in writer._nest.members:

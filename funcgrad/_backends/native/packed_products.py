@@ -1,9 +1,8 @@
 """Products of matrices: panels of columns, in blocks of rows that are summed in registers.
 
 A *panel* is a few vectors of columns of the second matrix, side by side. Where columns of that lie
-side by side in memory, it is packed first: its rows, of which a block fits into the second cache,
-lie one behind the other. Numbers of the first matrix come one by one, so that may lie in memory as
-it likes.
+side by side in memory, it is packed first: its rows then lie one behind the other, and a block of
+them fits into the second cache. Elements of the first matrix are read one by one, with any strides.
 
 Each element is a sum in the order of the summed axis, of large products in blocks of ``DEPTH``:
 wherever an element stands, its bits are the same.
@@ -30,7 +29,7 @@ DEPTH: Final = 384
 
 
 def vector_width(module: NativeModule, dtype: np.dtype[Any]) -> int:
-    """The numbers of a register."""
+    """The elements of a register."""
     return module.bits // 8 // dtype.itemsize
 
 
@@ -53,7 +52,7 @@ def _mask(m: Lanes, columns: str) -> str:
 
 
 class _Rows:
-    """Reads and writes rows of some vectors, of which the last may have fewer columns."""
+    """Reads and writes rows of some vectors; the last vector may have fewer columns."""
 
     def __init__(self, r: Floats, count: int, mask: str) -> None:
         self._r = r
@@ -77,7 +76,7 @@ def panel_product(
 
     Its arguments are the first matrix and its steps along rows and columns, the panel and its step
     from row to row, the result and its step, the rows of the result, the length of the sums, the
-    columns in the last vector, and whether the products are added to what the result holds.
+    columns in the last vector, and whether the products are added to the result.
 
     Parameters
     ----------

@@ -75,7 +75,7 @@ def lives_of(plan: NativePlan) -> dict[int, tuple[int, int]]:
 
 
 class _Checker:
-    """What is known of the buffers of a plan between two of its steps."""
+    """The state of a plan's buffers between two of its steps."""
 
     def __init__(self, plan: NativePlan) -> None:
         self._plan, self._place = plan, ""
@@ -275,7 +275,7 @@ def check_memory(plan: NativePlan, sharing: Sharing, places: Mapping[int, int]) 
         for earlier, later in pairwise(ordered):
             end, begin = lives[earlier][1], lives[later][0]
             if end > begin or (end == begin and not _overwrites(plan, int(end), earlier, later)):
-                raise PlanError(f"{later} begins in step {begin} in the place of {earlier}.")
+                raise PlanError(f"{later} begins in step {begin} over {earlier}, which is needed.")
     rows = []
     for root, group in groups.items():
         if root in places:

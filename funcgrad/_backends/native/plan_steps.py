@@ -1,9 +1,10 @@
 """The steps of a plan: loop nests, fills, NumPy's inner loops, callbacks, loops and choices.
 
-Steps are data: `planner.py` makes them from a program, and `functions.py` writes them. A step says
-what it reads and writes, so that memory can be shared, and checked (`plan_check.py`).
+Steps are data: `planner.py` makes them from a program, and `functions.py` writes them. A step names
+the views that it reads and the buffers that it writes, so that memory can be shared, and checked
+(`plan_check.py`).
 
-Formulas are told apart by what they write.
+Formulas are equal if they write the same instructions.
 
 >>> first, second = BoundFormula(max, (2,)), BoundFormula(max, (2,))
 >>> first == second, first == BoundFormula(max, (2.0,)), first(1, 3)
@@ -30,7 +31,7 @@ from funcgrad._programs.program import Program
 
 
 class BoundFormula:
-    """A formula, and what it is given before the algebra.
+    """A formula, and the arguments before the algebra.
 
     Parameters
     ----------
@@ -87,7 +88,7 @@ class Member:
         Its result.
     operands : tuple of int
     formula : BoundFormula
-        ``(lanes, *operands)`` to the element, or to what a reduction begins with of one element.
+        ``(lanes, *operands)`` to the element, or to the state of a reduction of one element.
     folded : Folded, optional
         How elements become one, if the operation is a reduction.
     """
@@ -212,7 +213,7 @@ class Callback(EquationStep):
     Attributes
     ----------
     reason : str
-        Why there is no code for it.
+        Why it has no code.
     """
 
     reason: str
@@ -288,8 +289,8 @@ class MatrixProduct(_OwnResult):
     Attributes
     ----------
     left, right : View
-        The stacks, with the same first axes. In the second one the elements of a row, or those of
-        a column, lie side by side.
+        The stacks, with the same first axes. In the second one the elements of a row, or of a
+        column, lie side by side.
     """
 
     left: View

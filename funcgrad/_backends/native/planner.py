@@ -1,7 +1,7 @@
 """The plan of a program: loop nests over arrays, products, loops, branches, and steps of NumPy.
 
-What flows in is a prepared program; what flows out are steps, each of which reads views of buffers
-that earlier ones have filled. Elementwise operations and reductions over one index space share a
+A prepared program flows in, and steps flow out. A step reads views of buffers that earlier ones
+have filled. Elementwise operations and reductions over one index space share a
 nest, in which results that nothing else reads stay in registers. Movements are views.
 
 >>> import funcgrad as fg
@@ -107,7 +107,7 @@ def _add(plan: UnfinishedPlan, equation: Equation, results: range) -> None:
 
 
 def _lack(plan: UnfinishedPlan, equation: Equation) -> str:
-    """Why there is no code for an equation."""
+    """Why an equation has no code."""
     operation = equation.operation
     structure = operation.structure
     if FOREIGN in operation.traits:
@@ -128,7 +128,7 @@ def _lack(plan: UnfinishedPlan, equation: Equation) -> str:
 
 
 def _draws(plan: UnfinishedPlan, equation: Equation, structure: Random, variable: int) -> bool:
-    """Plan random words; returns whether they have a formula, and keys and numbers are integers."""
+    """Plan random words; returns whether they have a formula, and operands are integers."""
     key, *numbers = [plan.specs[operand] for operand in equation.operands]
     if structure.block is None or key.dtype != np.uint64 or key.shape[-1:] != (2,):
         return False

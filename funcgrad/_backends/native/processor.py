@@ -1,7 +1,7 @@
 """The processor that code is made for, and code in memory.
 
-What flows in is the text of an LLVM module and the addresses of what it does not define; what flows
-out is machine code, which lives as long as its ``Code``.
+The text of an LLVM module flows in, with the addresses of the symbols that it does not define.
+Machine code flows out, which lives as long as its ``Code``.
 
 >>> tools = Toolchain()
 >>> made = tools.object_code("define i64 @five() { ret i64 5 }", level=0)
@@ -61,7 +61,7 @@ class Processor:
     cpu : str
         Its name, as LLVM has it.
     features : str
-        What it can do, such as ``+avx2,-avx512f``.
+        Its abilities, such as ``+avx2,-avx512f``.
     bits : int
         The width of its vectors.
     triple : str
@@ -85,7 +85,7 @@ class Processor:
 
     @property
     def halves(self) -> bool:
-        """Whether it converts numbers of half precision."""
+        """Whether it converts half precision."""
         return self.is_arm or "+f16c" in self.features.split(",")
 
     @property
@@ -120,7 +120,7 @@ class Code:
     addresses : mapping
         From functions' names to where they begin.
     memory : object
-        What frees the memory when it goes.
+        An object that frees the memory when it goes.
     """
 
     addresses: Mapping[str, int]
@@ -226,7 +226,7 @@ class Toolchain:
     def wait_before_forks(self) -> None:
         """Have the process fork only when LLVM does not work for this object.
 
-        The child would wait for ever for what other threads of its parent hold.
+        The child would wait for ever for locks that other threads of its parent hold.
         """
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(
@@ -345,7 +345,7 @@ class Toolchain:
     def _optimize(self, module: object, level: int) -> None:
         """Optimize a module's text: functions into those that call them, memory into registers.
 
-        Loops with bodies of a few numbers run in 0.7 to 0.9 times the time, mathematical functions
+        Loops with short scalar bodies run in 0.7 to 0.9 times the time, mathematical functions
         over arrays in 0.95. Loops are neither unrolled nor turned into vectors, as nests are that.
         """
         tuning = LLVM.create_pipeline_tuning_options(speed_level=level)
@@ -363,7 +363,7 @@ class Toolchain:
         ----------
         files : sequence of bytes
         symbols : mapping
-            The addresses of what they refer to and do not define.
+            The addresses of the symbols that they refer to and do not define.
         names : sequence of str
             The functions to find in them.
 

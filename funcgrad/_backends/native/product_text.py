@@ -29,7 +29,7 @@ _IN_CACHE: Final = 1 << 15
 """Sums are in blocks of ``DEPTH`` for so many rows, and a second matrix of so many bytes."""
 
 _BYTES: Final = 400
-"""The bytes of numbers that are multiplied in a nanosecond."""
+"""The bytes of factors that are multiplied in a nanosecond."""
 
 _ROWS: Final = 12
 """The rows of a part of a product that threads share: whole blocks of rows, see `_block_rows`."""

@@ -50,7 +50,7 @@ _PLAIN: Final = frozenset({NoneType, bool, int, str, bytes, EllipsisType})
 
 
 class _NoKeyError(Exception):
-    """A part of a program has no key, such as an operation that is no part of this package."""
+    """A part of a program has no key, such as an operation from outside of this package."""
 
 
 class ProgramKeys:
@@ -78,7 +78,7 @@ class ProgramKeys:
     def sources(self) -> str | None:
         """The names and sizes of this package's files, and when they were written.
 
-        None if one is newer than what is loaded, or if there are none.
+        None if one is newer than the loaded modules, or if files are missing.
         """
         try:
             files = sorted(_files(str(Path(__file__).parents[2])))
@@ -226,7 +226,7 @@ class Needs:
     origins : sequence of (program, equation, place)
         Where each of the programs inside stands: its place in an equation of an earlier one.
     recipes : mapping
-        From symbols to what they refer to.
+        From symbols to their referents.
     symbols : sequence of str
         The symbols that every process has.
     shared : mapping
@@ -252,7 +252,7 @@ class Needs:
         return any(recipe[0] == "callback" for recipe in self.recipes.values())
 
     def programs(self, program: Program) -> list[Program]:
-        """The program and those inside, in the order of their numbers."""
+        """The program and the programs inside, in the order in which they are written."""
         programs = [program]
         for parent, number, place in self.origins:
             programs.append(programs_inside(programs[parent].equations[number])[place])
@@ -284,7 +284,7 @@ class ProgramObject:
 
     @classmethod
     def from_bytes(cls, contents: bytes) -> ProgramObject:
-        """Read what ``to_bytes`` wrote."""
+        """Read the contents that ``to_bytes`` made."""
         head, _, code = contents.partition(b"\n")
         level, fields, sizes = json.loads(head)
         ends = [0, *accumulate(sizes)]

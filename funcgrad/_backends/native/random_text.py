@@ -20,7 +20,7 @@ _WORD = np.dtype(np.uint64)
 
 
 def write_drawing(site: FunctionSite, step: Drawing) -> None:
-    """Write random words: blocks that follow one another, or those that numbers choose."""
+    """Write random words: consecutive blocks, or blocks that integers choose."""
     site.work += 40 * prod(site.plan.specs[step.variable].shape)
     if len(step.equation.operands) == 1:
         _write_stream(site, step)
@@ -77,7 +77,7 @@ def _write_stream(site: FunctionSite, step: Drawing) -> None:
 
 
 def _write_chosen(site: FunctionSite, step: Drawing) -> None:
-    """Write the first words of blocks that the second operand's numbers choose."""
+    """Write the first words of the blocks that the second operand chooses."""
     lines, plan = site.lines, site.plan
     keys, numbers = step.equation.operands
     *leading, words = plan.specs[step.variable].shape

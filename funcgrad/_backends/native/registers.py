@@ -64,7 +64,7 @@ class Registers(Lanes):
         function : callable
             ``(floats, *values)`` to the result, or to several.
         wide : bool
-            Whether float32 numbers are computed in float64.
+            Whether float32 is computed in float64.
         """
         if self.lines.arithmetic.exact:
             raise NotEmitted(f"{ufunc.__name__} with NumPy's bits")
@@ -145,7 +145,7 @@ class Registers(Lanes):
         """A value rounded to half precision: once, also where it has more digits than float32.
 
         A float64 number is rounded to odd in float32 first: the last bit is set where anything is
-        lost. Then the rounding to half precision is that of the exact number.
+        lost. Then rounding to half precision gives the same as from the exact value.
         """
         if x.dtype == _DOUBLE:
             near = self.cast("fptrunc", x, _SINGLE)
@@ -162,7 +162,7 @@ class Registers(Lanes):
     def _by_number(
         self, function: Callable[..., Value], *values: Value, dtype: np.dtype[Any]
     ) -> Value:
-        """Call a function on the numbers of vectors, one by one."""
+        """Call a function on the elements of vectors, one by one."""
         name = f"{function.__name__}_{dtype.char}"  # the elements of two dtypes may be alike
         element = element_type(dtype)
 
@@ -185,7 +185,7 @@ class Registers(Lanes):
     # -------------------------------------------------------------------- integers and remainders
 
     def floor_divide(self, x: Scalar, y: Scalar) -> Value:
-        """The quotient of integers rounded down; that of floats has a formula."""
+        """The quotient of integers rounded down; floats have a formula."""
         return integers.floor_divided(self, x, y)
 
     def fmod(self, x: Scalar, y: Scalar) -> Value:
@@ -253,7 +253,7 @@ class Registers(Lanes):
         return self._sine_and_cosine(np.cos, x)[1]
 
     def _sine_and_cosine(self, ufunc: np.ufunc, x: Scalar) -> list[Value]:
-        """Both; those of float32 are computed in float64 where nothing fuses.
+        """Both; float32 is computed in float64 where nothing fuses.
 
         Fused multiplication takes off quarter turns in float32: both take three quarters of the
         time.
@@ -277,11 +277,11 @@ class Registers(Lanes):
         return self._called(np.power, exponential_functions.power, x, y, wide=True)[0]
 
     def erf(self, x: Scalar) -> Value:
-        """The error function of float64 numbers."""
+        """The error function, in float64."""
         return self._called(np.exp, exponential_functions.erf, self.astype(x, _DOUBLE))[0]
 
     def erfc(self, x: Scalar) -> Value:
-        """One minus the error function, of float64 numbers."""
+        """One minus the error function, in float64."""
         return self._called(np.exp, exponential_functions.erfc, self.astype(x, _DOUBLE))[0]
 
     def _quick_power(self, x: Value, y: float) -> Value | None:
@@ -327,10 +327,10 @@ FUNCTIONS: Final[Mapping[str, tuple[np.ufunc, Function, bool]]] = MappingProxyTy
         "hypot": (np.hypot, exponential_functions.hypot, True),
     }
 )
-"""Functions of vectors, by their names in formulas: NumPy's, what writes it, and whether float32
-numbers are computed in float64."""
+"""Functions of vectors, by their names in formulas: NumPy's function, the one that writes it, and
+whether float32 is computed in float64."""
 
 
 def _answer(kind: str, function: Function) -> str:
-    """The type of what a function returns."""
+    """The type of a function's result."""
     return f"{{ {kind}, {kind} }}" if function in _OF_TWO else kind

@@ -1,6 +1,6 @@
 """Memory that is planned once, and buffers that share it.
 
-Places for what is alive at the same time do not meet. The memory of outputs comes first, as far as
+Buffers that are alive at the same time do not overlap. The memory of outputs comes first, as far as
 it is free: before an output is made, intermediate results may lie there. Behind it comes the arena.
 
 >>> plan = MemoryPlan()

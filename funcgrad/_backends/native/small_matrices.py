@@ -4,9 +4,9 @@ Each function is for one number of rows, so that rows stay in registers, and is 
 uses in a module. Functions return whether the result is there. Where a pivot is zero, or negative,
 or a result is not finite, it is not: the operation is left to NumPy.
 
-The factors of a matrix of n rows are n * n numbers, L without its diagonal and U; then the order of
-the rows, as n integers of the same size; then the sign of this order, or NaN where a pivot is zero
-or no usual number.
+The factors of a matrix of n rows are n * n elements, L without its diagonal and U; then the order
+of the rows, as n integers of the same size; then the sign of this order, or NaN where a pivot is
+zero, subnormal or not finite.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def solution(
 ) -> str:
     """The function ``(factors, right-hand sides, their step, solutions)``, by two substitutions.
 
-    Solutions lie in C order. ``is_transposed`` says that the factors are those of the transpose.
+    Solutions lie in C order. ``is_transposed`` says that the transpose was factored.
     """
     name = f"solve{'_transposed' if is_transposed else ''}_{n}_{columns}{dtype.char}"
 
@@ -251,7 +251,7 @@ def square_root(module: NativeModule, n: int, dtype: np.dtype[Any]) -> str:
 
 
 _MOST_FACTORS: Final = 64
-"""The most numbers of the first matrix."""
+"""The most elements of the first matrix."""
 
 
 def is_small(rows: int, length: int, columns: int, dtype: np.dtype[Any]) -> bool:

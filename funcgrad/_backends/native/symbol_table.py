@@ -1,10 +1,10 @@
 """Addresses in machine code: arrays, NumPy's inner loops, operations called back.
 
 A *recipe* tells it in plain values, so that code from disk finds it again, in the programs that
-the code was made from. Programs have numbers, in the order in which they are written.
+the code was made from. Programs are counted in the order in which they are written.
 
-An operation that is called back takes arrays over native memory, first of the operands that are no
-constants and then of the results, evaluates the operation, and puts its results in their place.
+An operation that is called back takes arrays over native memory, first of the operands but for
+constants, then of the results, evaluates the operation, and puts its results in their place.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Recipe: TypeAlias = tuple[Any, ...]
 """A word, and arguments of ``_FINDERS[word]``."""
 
 Referent: TypeAlias = tuple[int, Any]
-"""An address, and the object that lies there, or that has what lies there."""
+"""An address, and the object that owns the memory there."""
 
 _HOMES: Final = (
     "numpy",
@@ -40,14 +40,14 @@ _HOMES: Final = (
 
 
 def referent(recipe: Sequence[Any], programs: Sequence[Program]) -> Referent:
-    """Find what a recipe tells of."""
+    """Find the referent of a recipe."""
     word, *arguments = recipe
     return _FINDERS[word](programs, *arguments)
 
 
 def loop_recipes(ufunc: np.ufunc, dtypes: Sequence[np.dtype[Any]]) -> list[Recipe]:
     """The recipes of a ufunc's inner loop, and of its data if it has any."""
-    name: Any = ufunc  # of which nobody else can find one that has no name
+    name: Any = ufunc  # others could not find a ufunc without a name
     for home in _HOMES:
         if getattr(sys.modules.get(home), ufunc.__name__, None) is ufunc:
             name = f"{home}:{ufunc.__name__}"
@@ -135,7 +135,7 @@ def callback_of(
     known : mapping
         The operands that are constants, by their place.
     rank : int
-        The number of first axes of the results at which only what is NaN so far is written.
+        The number of leading axes of a stack whose results are written only where they are NaN.
     """
     operation, params = equation.operation, dict(equation.params)
     # A user's function may keep its arguments.

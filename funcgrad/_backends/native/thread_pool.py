@@ -4,7 +4,7 @@
 environment)`` for ranges that cover ``count`` places. Whoever is free takes the next range of
 ``grain`` places: the caller, who is number 0, and up to ``threads - 1`` threads of the pool, which
 begin when they are first needed and sleep between their turns. None of them touches Python. While
-one call is shared, others run alone.
+one call is shared, others run in one thread.
 
 There is one pool a process. A forked child has none of its parent's threads and a new pool, and
 when Python ends the threads sleep on, in code that is never freed.
@@ -42,7 +42,7 @@ _TEXT: Final = """
 
 @pool = internal global ptr null
 
-; Begin a new pool, in the memory of this process alone.
+; Begin a new pool, in memory that only this process has.
 define i32 @renew() nounwind {
   %size = getelementptr %Pool, ptr null, i64 1
   %bytes = ptrtoint ptr %size to i64
@@ -80,7 +80,7 @@ over:
   ret void
 }
 
-; What a thread of the pool does for ever. Signals are for Python's threads.
+; The endless loop of a thread of the pool. Signals are for Python's threads.
 define internal ptr @help(ptr %pool) nounwind {
 entry:
   %all = alloca [16 x i64]
@@ -152,8 +152,8 @@ with:
   %a = call i32 @pthread_mutex_lock(ptr %pool)
   %busy = load i64, ptr %busy_place
   %is_busy = icmp ne i64 %busy, 0
-  br i1 %is_busy, label %alone, label %begin_threads
-alone:
+  br i1 %is_busy, label %by_itself, label %begin_threads
+by_itself:
   %b = call i32 @pthread_mutex_unlock(ptr %pool)
   call void %function(i64 0, i64 %count, i64 0, ptr %environment)
   ret void

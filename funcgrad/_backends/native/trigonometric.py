@@ -24,7 +24,7 @@ _FAR: Final = 1.5e6
 """From here on n times a piece of pi / 2 is not exact."""
 
 _FAR_SINGLE: Final = 1e5
-"""From here on float32 numbers do not hold enough of n times pi / 2."""
+"""From here on float32 does not hold enough digits of n times pi / 2."""
 
 _DOUBLE: Final = np.dtype(np.float64)
 _WORD: Final = np.dtype(np.uint64)
@@ -60,7 +60,7 @@ def _reduced(f: Floats, x: Value) -> _Angle:
 def _reduced_single(f: Floats, x: Value, n: Value, quarters: Value) -> _Angle:
     """Take off n quarter turns, in float32, by fused multiplication.
 
-    All numbers of the first difference are multiples of ``2**-24`` and below 1: it is exact.
+    Both terms of the first difference are multiples of ``2**-24`` and below 1: it is exact.
     """
     whole, least = PIECES["pi/2"]["d"]
     first = float(np.float32(whole))
@@ -152,7 +152,7 @@ def _write_far_turn(lines: FunctionText) -> None:
     quarters = op(f"trunc i192 {op(f'lshr i192 {rounded}, 190')} to i64")
     fraction = op(f"ashr i192 {op(f'shl i192 {product}, 2')}, 2")  # of a quarter turn
     total = error = g.number(0.0)
-    for start in (142, 94, 46, -2):  # 48 bits each, of which the first have the sign
+    for start in (142, 94, 46, -2):  # 48 bits each; the first have the sign
         moved = op(f"ashr i192 {fraction}, {start}" if start >= 0 else f"shl i192 {fraction}, 2")
         piece = op(f"trunc i192 {moved} to i64")
         if start < 142:
@@ -175,12 +175,12 @@ def _write_far_turn(lines: FunctionText) -> None:
 
 
 def _is_wide(f: Floats) -> bool:
-    """Whether intermediate precision exceeds that of the result."""
+    """Whether intermediate results have more digits than the result."""
     return f.letter != f.dtype.char
 
 
 def _sine(f: Floats, angle: _Angle, square: Value) -> tuple[Value, Value]:
-    """The sine of the remainder, as the remainder and what is added to it."""
+    """The sine of the remainder, as the remainder and a summand."""
     bend = (angle.remainder * square) * f.polynomial("sin", square)
     if _is_wide(f):
         return angle.remainder, bend
@@ -188,7 +188,7 @@ def _sine(f: Floats, angle: _Angle, square: Value) -> tuple[Value, Value]:
 
 
 def _cosine(f: Floats, angle: _Angle, square: Value) -> tuple[Value, Value]:
-    """The cosine of the remainder, as a number close to 1 and what is added to it."""
+    """The cosine of the remainder, as a float close to 1 and a summand."""
     half = 0.5 * square
     whole = 1.0 - half
     bend = (square * square) * f.polynomial("cos", square)
@@ -245,7 +245,7 @@ class _Arc:
 def _arc(f: Floats, y: Value, x: Value) -> _Arc:
     """The angle of a point whose coordinates are not less than 0.
 
-    It is no more than an eighth of a half turn away from the angle 0, pi / 4 or pi / 2; the point
+    It is at most an eighth of a half turn away from the angle 0, pi / 4 or pi / 2; the point
     is turned back by that one.
     """
     m, zero = f.lanes, f.number(0.0)
@@ -261,7 +261,7 @@ def _arc(f: Floats, y: Value, x: Value) -> _Arc:
     numerator = chosen(y, below, -x), chosen(zero, below_low, zero)
     denominator = chosen(x, above, y), chosen(zero, above_low, zero)
     ratio, remainder = f.quotient(numerator, denominator)
-    # At the ends of the range the error of a product is no float.
+    # At the ends of the range the error of a product cannot be a float.
     exact = m.absolute(numerator[0]) > f.choose(2.0**-960, 2.0**-100)
     exact = exact & (denominator[0] < f.choose(2.0**990, 2.0**110))
     remainder = m.where(exact, remainder, zero)
@@ -313,7 +313,7 @@ def arctan2(f: Floats, y: Value, x: Value) -> Value:
 def _of_half(f: Floats, x: Value) -> tuple[Value, Value, Value, Value]:
     """``arcsin(s)`` for s = |x|, or where that is above 1/2 for ``s = sqrt((1 - |x|) / 2)``.
 
-    Returns whether x is above 1/2, s, what is added to s, and whether the root is all of it.
+    Returns whether x is above 1/2, s, the summand, and the rounding error of the root.
     """
     m = f.lanes
     size = m.absolute(x)

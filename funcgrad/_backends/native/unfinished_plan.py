@@ -46,9 +46,9 @@ class UnfinishedPlan:
     eliminations : dict
         From matrices to their factors.
     lacks : dict
-        From formulas that have been asked for to why there are no instructions, or None.
+        From formulas that have been tried to the reason why they have no instructions, or None.
     lack : str
-        Why there are no instructions for the equation that is being planned, if that was found out.
+        Why the equation that is being planned has no instructions, as far as known.
     """
 
     def __init__(self, program: Program, arithmetic: Arithmetic) -> None:
@@ -193,7 +193,7 @@ class UnfinishedPlan:
 
 
 def _in_words(view: View, count: int) -> View:
-    """A view of elements, each of which is so many words side by side."""
+    """A view of words; an element is so many of them side by side."""
     strides = (*[stride * count for stride in view.strides], 1)
     return View(view.buffer, (*view.shape, count), strides, view.offset * count)
 

@@ -80,7 +80,7 @@ def whole(buffer: int, shape: Shape) -> View:
 
 
 def composed(view: View, piece: Piece) -> View | None:
-    """A box of elements of a view, which a movement counts in C order; None if it is no view.
+    """A box of elements of a view, which a movement counts in C order; None if it is not strided.
 
     >>> composed(View(0, (4,), (2,)), Piece(0, (2,), 3, (-2,), 0, (1,)))
     View(buffer=0, shape=(2,), strides=(-4,), offset=6)
@@ -176,7 +176,7 @@ def walk(
     places : sequence of str
         Where they begin.
     step : callable
-        Writes what is done at the places.
+        Writes the work at the places.
     """
     if not sizes:
         step(places)
