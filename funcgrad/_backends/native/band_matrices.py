@@ -12,10 +12,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from funcgrad._backends.native.builder import Value, chosen, repeated
+from funcgrad._backends.native.builder import Value
 from funcgrad._backends.native.floats import float_vectors
 from funcgrad._backends.native.function_text import FunctionText
 from funcgrad._backends.native.native_module import NativeModule
+from funcgrad._backends.native.views import chosen, repeated
 
 MOST_DIAGONALS: Final = 9
 """The most diagonals that are written out."""

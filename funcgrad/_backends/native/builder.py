@@ -26,13 +26,11 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final, Self, TypeAlias, TypeVar
+from typing import Any, Final, Self, TypeAlias
 
 import numpy as np
 
 from funcgrad._backends.native.function_text import FunctionText
-
-K = TypeVar("K")
 
 Scalar: TypeAlias = "Value | bool | int | float | complex"
 """A value, or a number that is known: Python's is weak."""
@@ -200,7 +198,7 @@ def parts_of(value: Value) -> tuple[Value, ...]:
     return (value.real, value.imag) if isinstance(value, Pair) else (value,)
 
 
-def _like(value: Value, texts: Iterator[str]) -> Value:
+def like(value: Value, texts: Iterator[str]) -> Value:
     """A value of the dtype of another, in registers with other names."""
     parts = [Value(next(texts), component.dtype, value.lanes) for component in parts_of(value)]
     return paired(parts) if len(parts) == 2 else parts[0]
@@ -454,66 +452,3 @@ def unknown(lanes: Builder, dtype: np.dtype[Any], weak: bool = False) -> Value:
     """Some value of a dtype, for a draft."""
     component = Value("%x", part_of(dtype), lanes, weak)
     return Pair(component, component, weak) if dtype.kind == "c" else component
-
-
-def repeated(
-    lines: FunctionText,
-    count: str | int,
-    body: Callable[[str, list[Value]], Sequence[Value]],
-    values: Sequence[Value],
-    step: int = 1,
-    start: str | int = 0,
-) -> list[Value]:
-    """Write a loop that carries values, as ``FunctionText.counted`` does texts."""
-
-    def named(texts: Iterator[str]) -> list[Value]:
-        return [_like(value, texts) for value in values]
-
-    def one(index: str, texts: Sequence[str]) -> list[str]:
-        after = body(index, named(iter(texts)))
-        return [part.text for value in after for part in parts_of(value)]
-
-    first = [(part.kind, part.text) for value in values for part in parts_of(value)]
-    return named(iter(lines.counted(count, one, first, step, start)))
-
-
-def carried(
-    lines: FunctionText,
-    count: str | int,
-    body: Callable[[str, dict[K, Value]], Mapping[K, Value]],
-    values: Mapping[K, Value],
-    step: int = 1,
-    start: str | int = 0,
-) -> dict[K, Value]:
-    """Write a loop that carries values by their names."""
-
-    def one(index: str, before: list[Value]) -> list[Value]:
-        after = body(index, dict(zip(values, before, strict=True)))
-        return [after[name] for name in values]
-
-    ended = repeated(lines, count, one, list(values.values()), step, start)
-    return dict(zip(values, ended, strict=True))
-
-
-def chosen(
-    lines: FunctionText,
-    condition: str,
-    write: Callable[[], Sequence[Value]],
-    otherwise: Sequence[Value],
-) -> list[Value]:
-    """Write a branch that makes values where a condition holds; else they are others."""
-    before, ends = lines.block, list[tuple[Value, str]]()
-
-    def branch() -> None:
-        values = write()
-        ends.extend([(value, lines.block) for value in values])
-
-    lines.when(condition, branch)
-    return [
-        Value(
-            lines.op(f"phi {old.kind} [{old.text}, %{before}], [{new.text}, %{end}]"),
-            old.dtype,
-            old.lanes,
-        )
-        for old, (new, end) in zip(otherwise, ends, strict=True)
-    ]

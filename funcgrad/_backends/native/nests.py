@@ -15,12 +15,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from funcgrad._backends.native.builder import Value, carried, memory_type, part_of, some_lanes
+from funcgrad._backends.native.builder import Value, memory_type, part_of, some_lanes
 from funcgrad._backends.native.function_text import FunctionText
 from funcgrad._backends.native.lanes import Lanes
 from funcgrad._backends.native.plan_steps import Nest
 from funcgrad._backends.native.registers import Registers
-from funcgrad._backends.native.views import View, whole
+from funcgrad._backends.native.views import View, carried, whole
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._core.specs import Spec
 

@@ -16,11 +16,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from funcgrad._backends.native.builder import Value, repeated
+from funcgrad._backends.native.builder import Value
 from funcgrad._backends.native.floats import Floats, float_vectors
 from funcgrad._backends.native.function_text import FunctionText
 from funcgrad._backends.native.lanes import Lanes
 from funcgrad._backends.native.native_module import NativeModule
+from funcgrad._backends.native.views import repeated
 
 _PLACE: Final = np.dtype(np.int32)
 

@@ -105,10 +105,8 @@ class _Checker:
             spec = plan.specs[variable]
             if buffer not in self._growing:
                 self._check_read((whole(buffer, spec.shape), spec.dtype.itemsize))
-                self._require(
-                    prod(spec.shape) == prod(plan.specs[buffer].shape),
-                    f"{buffer} has another size.",
-                )
+                fits = prod(spec.shape) == prod(plan.specs[buffer].shape)
+                self._require(fits, f"{buffer} has another size.")
 
     def check_step(self, position: int, step: Step) -> None:
         """Check a step that follows those that have been checked."""
@@ -139,9 +137,7 @@ class _Checker:
         for member in nest.members:
             for operand in member.operands:
                 is_known = operand in known or plan.number(operand) is not None
-                self._require(
-                    is_known, f"{member.variable} is made of {operand}, which is unknown."
-                )
+                self._require(is_known, f"{member.variable} is made of {operand}, not known.")
             place, size = nest.stores.get(member.variable), prod(nest.shape)
             if member.folded is None:
                 known.add(member.variable)

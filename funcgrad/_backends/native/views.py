@@ -8,7 +8,7 @@ the strides. Strides and offsets are counted in elements.
 >>> composed(rows, Piece(0, (3, 2), 0, (1, 3), 0, (2, 1)))  # transposed
 View(buffer=0, shape=(3, 2), strides=(1, 3), offset=0)
 
-Loops over axes go along several places at once.
+Loops over axes go along several places at once. Others carry values from step to step.
 
 >>> merged((2, 3, 4), (12, 4, 1), (0, 0, 0))  # one axis suffices
 ([24], [[1], [0]])
@@ -18,14 +18,18 @@ Loops over axes go along several places at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import prod
+from typing import TypeVar
 
+from funcgrad._backends.native.builder import Value, like, parts_of
 from funcgrad._backends.native.function_text import FunctionText
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._core.specs import Shape
 from funcgrad._core.structure.index_maps import Piece, dense_strides
+
+K = TypeVar("K")
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,3 +203,66 @@ def shifted(lines: FunctionText, place: str, index: str, stride: int) -> str:
         return place
     offset = lines.times(index, stride)
     return offset if place == "0" else lines.op(f"add i64 {place}, {offset}")
+
+
+def repeated(
+    lines: FunctionText,
+    count: str | int,
+    body: Callable[[str, list[Value]], Sequence[Value]],
+    values: Sequence[Value],
+    step: int = 1,
+    start: str | int = 0,
+) -> list[Value]:
+    """Write a loop that carries values, as ``FunctionText.counted`` does texts."""
+
+    def named(texts: Iterator[str]) -> list[Value]:
+        return [like(value, texts) for value in values]
+
+    def one(index: str, texts: Sequence[str]) -> list[str]:
+        after = body(index, named(iter(texts)))
+        return [part.text for value in after for part in parts_of(value)]
+
+    first = [(part.kind, part.text) for value in values for part in parts_of(value)]
+    return named(iter(lines.counted(count, one, first, step, start)))
+
+
+def carried(
+    lines: FunctionText,
+    count: str | int,
+    body: Callable[[str, dict[K, Value]], Mapping[K, Value]],
+    values: Mapping[K, Value],
+    step: int = 1,
+    start: str | int = 0,
+) -> dict[K, Value]:
+    """Write a loop that carries values by their names."""
+
+    def one(index: str, before: list[Value]) -> list[Value]:
+        after = body(index, dict(zip(values, before, strict=True)))
+        return [after[name] for name in values]
+
+    ended = repeated(lines, count, one, list(values.values()), step, start)
+    return dict(zip(values, ended, strict=True))
+
+
+def chosen(
+    lines: FunctionText,
+    condition: str,
+    write: Callable[[], Sequence[Value]],
+    otherwise: Sequence[Value],
+) -> list[Value]:
+    """Write a branch that makes values where a condition holds; else they are others."""
+    before, ends = lines.block, list[tuple[Value, str]]()
+
+    def branch() -> None:
+        values = write()
+        ends.extend([(value, lines.block) for value in values])
+
+    lines.when(condition, branch)
+    return [
+        Value(
+            lines.op(f"phi {old.kind} [{old.text}, %{before}], [{new.text}, %{end}]"),
+            old.dtype,
+            old.lanes,
+        )
+        for old, (new, end) in zip(otherwise, ends, strict=True)
+    ]

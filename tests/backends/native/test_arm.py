@@ -89,4 +89,5 @@ def test_arm_fuses_and_converts_halves_by_its_kind_alone() -> None:
 def test_threads_take_ranges_by_one_instruction_or_by_a_pair(processor: Processor) -> None:
     code = assembly(processor, thread_pool._TEXT.replace("SIG_BLOCK", "0"), 2)
     assert "ldadd" in code or "stxr" in code
-    assert missing_in(code) <= {*thread_pool._OF_THREADS, "pool"}
+    variables = re.findall(r"^@(\w+) =", thread_pool._TEXT, re.MULTILINE)
+    assert missing_in(code) <= {*thread_pool._OF_THREADS, *variables}
