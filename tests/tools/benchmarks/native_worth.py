@@ -38,7 +38,7 @@ from funcgrad._backends.native import (
 from funcgrad._backends.native.builder import NotEmitted
 from funcgrad._backends.native.cpython import NativeError
 from funcgrad._backends.native.native_backend import NativeBackend
-from funcgrad._backends.native.plan_steps import Elimination
+from funcgrad._backends.native.plan_steps import Elimination, Nest
 from funcgrad._backends.native.registers import Registers
 from funcgrad._backends.native.sharing import Sharing
 from funcgrad._backends.native.small_matrices import MOST_ROWS, factors_size
@@ -118,7 +118,7 @@ STEPS: Final[dict[str, tuple[Change, ...]]] = {
     "small products written out": ((product_text, "is_small", _never),),
     "products as members of nests": ((planner, "contracts", _never),),
     "equal nests": (
-        (functions, "write_nest", nest_ranges.write_nest),
+        (functions, "_WRITERS", {**functions._WRITERS, Nest: nest_ranges.write_nest}),
         (functions, "note_nests", _nothing),
     ),
     "scatters and carries in place": ((sharing, "_replaced", lambda *_: iter(())),),
