@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from funcgrad._backends.native.builder import memory_type
 from funcgrad._backends.native.function_site import FunctionSite
+from funcgrad._backends.native.instructions import memory_type
 from funcgrad._backends.native.plan_steps import AxisSweep, Callback, EquationStep, Sweep
 from funcgrad._backends.native.symbol_table import loop_recipes
 from funcgrad._backends.native.views import View

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from funcgrad._backends.native.builder import Pair, Value, paired, parts_of
+from funcgrad._backends.native.instructions import Pair, Value, paired, parts_of
 
 _Lanes: TypeAlias = Any
 """The algebra, which stands on this module."""

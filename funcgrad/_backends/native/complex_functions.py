@@ -13,8 +13,8 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from funcgrad._backends.native.builder import Value
 from funcgrad._backends.native.floats import Floats
+from funcgrad._backends.native.instructions import Value
 
 Parts: TypeAlias = tuple[Value, Value]
 """The real parts and the imaginary parts of a vector."""

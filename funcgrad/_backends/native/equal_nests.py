@@ -9,9 +9,9 @@ from collections.abc import Hashable
 from math import prod
 
 from funcgrad._backends.native import nest_ranges
-from funcgrad._backends.native.builder import memory_type
 from funcgrad._backends.native.function_site import FunctionSite
 from funcgrad._backends.native.function_text import FunctionText
+from funcgrad._backends.native.instructions import memory_type
 from funcgrad._backends.native.nests import NestWriter
 from funcgrad._backends.native.plan_steps import Member, Nest
 from funcgrad._backends.native.views import View

@@ -14,9 +14,9 @@ import math
 
 import numpy as np
 
-from funcgrad._backends.native.builder import Value
 from funcgrad._backends.native.coefficients import PIECES
 from funcgrad._backends.native.floats import Floats
+from funcgrad._backends.native.instructions import Value
 from funcgrad._base.fast_dataclass import dataclass
 
 

@@ -18,11 +18,11 @@ from funcgrad._backends.native.band_matrices import (
     band_room,
     long_substitution,
 )
-from funcgrad._backends.native.builder import NotEmitted, Value, element_type
 from funcgrad._backends.native.call_text import call_back, call_loop, each_example
 from funcgrad._backends.native.floats import Floats, float_vectors
 from funcgrad._backends.native.function_site import FunctionSite
 from funcgrad._backends.native.function_text import FunctionText
+from funcgrad._backends.native.instructions import NotEmitted, Value, element_type
 from funcgrad._backends.native.plan_steps import (
     Elimination,
     EquationStep,

@@ -21,9 +21,9 @@ from typing import Any
 
 import numpy as np
 
-from funcgrad._backends.native.builder import Value, element_type, some_lanes
 from funcgrad._backends.native.coefficients import PIECES, POLYNOMIALS
 from funcgrad._backends.native.function_text import FunctionText
+from funcgrad._backends.native.instructions import Value, element_type, some_lanes
 from funcgrad._backends.native.lanes import Lanes
 
 
@@ -110,9 +110,7 @@ class Floats:
     def fma(self, x: Value, y: Value | float, z: Value | float) -> Value:
         """``x * y + z``, rounded once where the processor can."""
         y, z = self._value(y), self._value(z)
-        return (
-            self.lanes.intrinsic("fma", x, y, z) if self.lanes.lines.arithmetic.fuses else x * y + z
-        )
+        return self.lanes.intrinsic("fma", x, y, z) if self.fuses else x * y + z
 
     def _value(self, x: Value | float) -> Value:
         return x if isinstance(x, Value) else self.number(x)

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from funcgrad._backends.native.builder import Value, memory_type, part_of
 from funcgrad._backends.native.call_text import call_back
 from funcgrad._backends.native.function_site import FunctionSite
 from funcgrad._backends.native.indexed_text import in_vectors
+from funcgrad._backends.native.instructions import Value, memory_type, part_of
 from funcgrad._backends.native.lanes import Lanes
 from funcgrad._backends.native.plan_steps import Folding, Scanning
 from funcgrad._backends.native.registers import Registers

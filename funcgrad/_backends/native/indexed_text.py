@@ -12,9 +12,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from funcgrad._backends.native.builder import part_of
 from funcgrad._backends.native.call_text import call_back
 from funcgrad._backends.native.function_site import FunctionSite
+from funcgrad._backends.native.instructions import part_of
 from funcgrad._backends.native.lanes import Lanes
 from funcgrad._backends.native.plan_steps import Gathering, Scattering
 from funcgrad._backends.native.registers import Registers

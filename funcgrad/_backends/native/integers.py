@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from funcgrad._backends.native.builder import NotEmitted, Scalar, Value
 from funcgrad._backends.native.floats import Floats
+from funcgrad._backends.native.instructions import NotEmitted, Scalar, Value
 from funcgrad._backends.native.lanes import Lanes
 
 

@@ -27,7 +27,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from funcgrad._backends.native.builder import (
+from funcgrad._backends.native.complex_arithmetic import ARITHMETIC, inverted
+from funcgrad._backends.native.instructions import (
     Builder,
     NotEmitted,
     Pair,
@@ -38,7 +39,6 @@ from funcgrad._backends.native.builder import (
     part_of,
     parts_of,
 )
-from funcgrad._backends.native.complex_arithmetic import ARITHMETIC, inverted
 
 _BOOL: Final = np.dtype(np.bool_)
 _HALF: Final = np.dtype(np.float16)
@@ -110,7 +110,7 @@ class Lanes(Builder):
         if not isinstance(x, Value):
             return self.constant(x, dtype)
         if isinstance(x, Pair):
-            parts = [self.astype(part, part_of(dtype)) for part in parts_of(x)]
+            parts = [self.astype(component, part_of(dtype)) for component in parts_of(x)]
             if dtype.kind == "b":
                 return parts[0] | parts[1]
             return paired(parts) if dtype.kind == "c" else parts[0]

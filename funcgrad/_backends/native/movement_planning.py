@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from funcgrad._backends.native.builder import NotEmitted, Value, element_type, part_of, unknown
+from funcgrad._backends.native.instructions import NotEmitted, Value, element_type, part_of, unknown
 from funcgrad._backends.native.lanes import Lanes
 from funcgrad._backends.native.plan_steps import (
     BoundFormula,

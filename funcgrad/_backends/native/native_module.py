@@ -157,11 +157,6 @@ class NativeModule:
         return known
 
     @property
-    def fuses(self) -> bool:
-        """Whether the processor multiplies and adds with one rounding."""
-        return self.arithmetic.fuses
-
-    @property
     def text(self) -> str:
         """The module's text, with all that it calls."""
         functions = needed(self.definitions, self.uses)

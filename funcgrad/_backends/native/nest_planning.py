@@ -8,8 +8,8 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from funcgrad._backends.native.builder import NotEmitted, Value, unknown
 from funcgrad._backends.native.function_text import Arithmetic, FunctionText
+from funcgrad._backends.native.instructions import NotEmitted, Value, unknown
 from funcgrad._backends.native.lanes import Lanes
 from funcgrad._backends.native.plan_steps import BoundFormula, Fill, Folded, Formula, Member, Nest
 from funcgrad._backends.native.registers import Registers

@@ -12,8 +12,8 @@ from functools import partial
 from math import prod
 from typing import Final
 
-from funcgrad._backends.native.builder import Value
 from funcgrad._backends.native.function_site import RANGES, FunctionSite
+from funcgrad._backends.native.instructions import Value
 from funcgrad._backends.native.nests import BLOCK, NestWriter
 from funcgrad._backends.native.plan_steps import Nest
 from funcgrad._backends.native.registers import Registers

@@ -15,8 +15,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from funcgrad._backends.native.builder import Value, memory_type, part_of, some_lanes
 from funcgrad._backends.native.function_text import FunctionText
+from funcgrad._backends.native.instructions import Value, memory_type, part_of, some_lanes
 from funcgrad._backends.native.lanes import Lanes
 from funcgrad._backends.native.plan_steps import Nest
 from funcgrad._backends.native.registers import Registers

@@ -16,9 +16,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from funcgrad._backends.native.builder import Value
 from funcgrad._backends.native.floats import Floats, float_vectors
 from funcgrad._backends.native.function_text import FunctionText
+from funcgrad._backends.native.instructions import Value
 from funcgrad._backends.native.lanes import Lanes
 from funcgrad._backends.native.native_module import NativeModule
 from funcgrad._backends.native.views import repeated

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from funcgrad._backends.control_forms import form_of, in_form
-from funcgrad._backends.native.builder import Value, unknown
 from funcgrad._backends.native.cpython import inner_loop
 from funcgrad._backends.native.function_text import PLAIN, Arithmetic
+from funcgrad._backends.native.instructions import Value, unknown
 from funcgrad._backends.native.lanes import Lanes
 from funcgrad._backends.native.matrix_planning import factorizes, multiplies
 from funcgrad._backends.native.movement_planning import (

@@ -7,8 +7,8 @@ from math import prod
 
 import numpy as np
 
-from funcgrad._backends.native.builder import Value
 from funcgrad._backends.native.function_site import FunctionSite
+from funcgrad._backends.native.instructions import Value
 from funcgrad._backends.native.lanes import Lanes
 from funcgrad._backends.native.plan_steps import Drawing
 from funcgrad._backends.native.registers import Registers

@@ -21,7 +21,11 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from funcgrad._backends.native import exponential_functions, integers, trigonometric
-from funcgrad._backends.native.builder import (
+from funcgrad._backends.native.complex_arithmetic import raised
+from funcgrad._backends.native.complex_functions import COMPLEX_FUNCTIONS
+from funcgrad._backends.native.floats import Floats
+from funcgrad._backends.native.function_text import FunctionText
+from funcgrad._backends.native.instructions import (
     NotEmitted,
     Pair,
     Scalar,
@@ -30,10 +34,6 @@ from funcgrad._backends.native.builder import (
     paired,
     parts_of,
 )
-from funcgrad._backends.native.complex_arithmetic import raised
-from funcgrad._backends.native.complex_functions import COMPLEX_FUNCTIONS
-from funcgrad._backends.native.floats import Floats
-from funcgrad._backends.native.function_text import FunctionText
 from funcgrad._backends.native.lanes import Lanes
 
 _DOUBLE: Final = np.dtype(np.float64)

@@ -15,9 +15,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from funcgrad._backends.native.builder import Value, element_type
 from funcgrad._backends.native.floats import Floats, float_vectors
 from funcgrad._backends.native.function_text import FunctionText
+from funcgrad._backends.native.instructions import Value, element_type
 from funcgrad._backends.native.native_module import NativeModule
 
 MOST_ROWS: Final = 8

@@ -13,10 +13,10 @@ from typing import Final
 
 import numpy as np
 
-from funcgrad._backends.native.builder import Value
 from funcgrad._backends.native.coefficients import PIECES, TWO_OVER_PI
 from funcgrad._backends.native.floats import Floats
 from funcgrad._backends.native.function_text import FunctionText
+from funcgrad._backends.native.instructions import Value
 from funcgrad._backends.native.lanes import Lanes
 from funcgrad._backends.native.views import chosen
 from funcgrad._base.fast_dataclass import dataclass

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from funcgrad._backends.native.builder import NotEmitted, Value, element_type, part_of
 from funcgrad._backends.native.function_text import Arithmetic, FunctionText
+from funcgrad._backends.native.instructions import NotEmitted, Value, element_type, part_of
 from funcgrad._backends.native.lanes import Lanes
 from funcgrad._backends.native.plan_steps import (
     BoundFormula,

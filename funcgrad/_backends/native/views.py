@@ -23,8 +23,8 @@ from dataclasses import replace
 from math import prod
 from typing import TypeVar
 
-from funcgrad._backends.native.builder import Value, like, parts_of
 from funcgrad._backends.native.function_text import FunctionText
+from funcgrad._backends.native.instructions import Value, like, parts_of
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._core.specs import Shape
 from funcgrad._core.structure.index_maps import Piece, dense_strides
@@ -220,9 +220,10 @@ def repeated(
 
     def one(index: str, texts: Sequence[str]) -> list[str]:
         after = body(index, named(iter(texts)))
-        return [part.text for value in after for part in parts_of(value)]
+        return [component.text for value in after for component in parts_of(value)]
 
-    first = [(part.kind, part.text) for value in values for part in parts_of(value)]
+    components = [component for value in values for component in parts_of(value)]
+    first = [(component.kind, component.text) for component in components]
     return named(iter(lines.counted(count, one, first, step, start)))
 
 

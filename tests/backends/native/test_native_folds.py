@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import extend
-from funcgrad._backends.native.builder import NotEmitted
+from funcgrad._backends.native.instructions import NotEmitted
 from funcgrad._backends.native.nest_planning import neutral_of
 from funcgrad._primitives.cumulative import cumulative_sum
 from funcgrad._primitives.recurrence import recurrence

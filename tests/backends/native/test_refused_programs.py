@@ -13,7 +13,7 @@ from numpy.testing import assert_array_equal
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad._backends.native.builder import NotEmitted
+from funcgrad._backends.native.instructions import NotEmitted
 from funcgrad._staging.jit import JitWarning
 
 pytest.importorskip("llvmlite")

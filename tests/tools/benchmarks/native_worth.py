@@ -35,8 +35,8 @@ from funcgrad._backends.native import (
     registers,
     sharing,
 )
-from funcgrad._backends.native.builder import NotEmitted
 from funcgrad._backends.native.cpython import NativeError
+from funcgrad._backends.native.instructions import NotEmitted
 from funcgrad._backends.native.native_backend import NativeBackend
 from funcgrad._backends.native.plan_steps import Elimination, Nest
 from funcgrad._backends.native.registers import Registers

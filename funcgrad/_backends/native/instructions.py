@@ -255,7 +255,7 @@ class Builder:
         """A constant in every lane."""
         if dtype.kind == "c":
             z = complex(number)
-            return paired([self.constant(part, part_of(dtype)) for part in (z.real, z.imag)])
+            return paired([self.constant(x, part_of(dtype)) for x in (z.real, z.imag)])
         text = literal(number, dtype)
         if self.width > 1:
             text = f"splat ({element_type(dtype)} {text})"
@@ -429,8 +429,8 @@ class Builder:
         """Write complex numbers: their parts take turns in memory."""
         width, component = self.width, value.real.dtype
         if width == 1:
-            for k, part in enumerate(parts_of(value)):
-                self.store(place, part, k)
+            for k, number in enumerate(parts_of(value)):
+                self.store(place, number, k)
             return
         turns = [k // 2 + width * (k % 2) for k in range(2 * width)]
         both = self._twice.shuffled(value.real, turns, value.imag)
