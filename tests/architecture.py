@@ -572,6 +572,34 @@ def doubled_names(sources: Sequence[Source]) -> Iterator[str]:
                 yield f"file {name}: {first} and {package}"
 
 
+ONE_MEANING: Mapping[str, frozenset[str]] = {
+    # Words that once had two meanings, and the packages in which the remaining meaning is at home.
+    "closure": frozenset({"_transforms"}),  # values that a function closes over
+    "delegate": frozenset({"_core", "_transforms", "debug"}),  # a trace that asks a stager
+    "deputy": frozenset(),
+    "encounter": frozenset(),
+    "foreign": frozenset({"_external", "_transforms", "interop"}),  # functions of other libraries
+    "knot": frozenset(),
+    "parcel": frozenset(),
+    "settle": frozenset(),
+    "settled": frozenset(),
+    "stranger": frozenset(),
+    "turns": frozenset({"scipy"}),  # rotations
+}
+"""Functions and classes with one of these words in their names are in these packages only."""
+
+
+def words_of_two_meanings(source: Source) -> Iterator[str]:
+    """Functions and classes whose names have a word outside of the packages where it belongs."""
+    package = source.name.split(".")[1] if "." in source.name else source.name
+    for node in source.nodes:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            spaced = re.sub(r"([A-Z])", r"_\1", node.name).lower()
+            for word in set(spaced.split("_")) & ONE_MEANING.keys():
+                if package not in ONE_MEANING[word]:
+                    yield f"{source.name}:{node.lineno} {node.name}: {word!r} means something else"
+
+
 # ------------------------------------------------------------------------------ changed classes
 
 

@@ -57,6 +57,7 @@ from tests.architecture import (
     unfinished_business,
     unlisted_names,
     unmapped,
+    words_of_two_meanings,
     wrong_exports,
 )
 from tests.comprehensions import hidden_names
@@ -88,6 +89,7 @@ CHECKS: tuple[Check, ...] = (
     empty_names,
     hidden_names,
     sets_made_anew,
+    words_of_two_meanings,
 )
 
 
@@ -552,3 +554,12 @@ def test_only_the_documented_import_is_deferred() -> None:
 @pytest.mark.parametrize("module", ["pytest", "numpy.random"])
 def test_foreign_modules_are_found(module: str) -> None:
     assert foreign_modules(module)
+
+
+def test_a_word_with_another_meaning_is_seen() -> None:
+    text = "class KnotOfCalls: ...\ndef merge_parcels(): ...\ndef _closure_of(): ..."
+    assert len(list(words_of_two_meanings(Source("funcgrad.optim.sample", text)))) == 2
+    assert (
+        list(words_of_two_meanings(Source("funcgrad._transforms.sample", "def closure(): ...")))
+        == []
+    )

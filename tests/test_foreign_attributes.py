@@ -26,7 +26,7 @@ from funcgrad.errors import (
     MissingAttributeError,
     MissingOptionError,
 )
-from funcgrad.tensor.array_attributes import ForeignAttributes
+from funcgrad.tensor.array_attributes import AbsentAttributes
 from tests.together import together
 
 MATRIX = np.array([[3.5, 1.25, 2.0], [-6.0, 4.0, 5.0]])
@@ -288,7 +288,7 @@ def test_advice_is_right() -> None:
 
 def advice() -> Iterator[str]:
     t: Any = fg.tensor(MATRIX)
-    for name in sorted(set(dir(type(t))) | set(vars(ForeignAttributes))):
+    for name in sorted(set(dir(type(t))) | set(vars(AbsentAttributes))):
         try:
             value = getattr(t, name)
         except MissingAttributeError as error:

@@ -99,7 +99,7 @@ class _Level(NamedTuple):
         """Whether differences with a smaller step agree within the errors."""
         return abs(self.values - witness.values) <= 3 * (self.errors + witness.errors)
 
-    def settles(self, witness: _Level, is_greatest: Array | bool) -> Array:
+    def determines(self, witness: _Level, is_greatest: Array | bool) -> Array:
         """Whether two steps determine the derivative."""
         seen: Array = self.rounded <= _HIDDEN * abs(self.values)
         near = self.is_near() & witness.is_near()
@@ -160,8 +160,8 @@ def differences(
     first, second = taken(0), taken(1)
     for level, witness in zip(first, second, strict=True):
         is_greatest = _along(least * _RATIO > greatest, level.values)
-        settled = level.settles(witness, is_greatest)
-        unknown |= ~settled.reshape(len(directions), -1).all(axis=1)
+        determined = level.determines(witness, is_greatest)
+        unknown |= ~determined.reshape(len(directions), -1).all(axis=1)
         chosen.append(level.better(witness))
     is_doubtful = False
     for k in np.flatnonzero(unknown):
@@ -209,11 +209,11 @@ def _search(
         results = [*zip(*[levels for _, levels in sorted(ladder.items())], strict=True)]
         is_top = low <= top
         known = [_best(levels, is_top)[1] for levels in results]
-        if all(settled.all() for settled in known):
+        if all(determined.all() for determined in known):
             break
         is_hidden = not is_top and all(
-            (settled | levels[0].settles(levels[1], True)).all()
-            for settled, levels in zip(known, results, strict=True)
+            (determined | levels[0].determines(levels[1], True)).all()
+            for determined, levels in zip(known, results, strict=True)
         )
         new = low - 1 if is_hidden else high + 1
         ladder[new] = taken(new)
@@ -234,8 +234,8 @@ def _best(levels: Sequence[_Level], is_top: bool) -> tuple[_Level, Array]:
         best = best.where(level.errors < best.errors, level)
     known = np.zeros(best.values.shape, bool)
     for level, witness in pairwise(levels):
-        settled = level.settles(witness, is_top) & ~known
-        best, known = best.where(settled, level.better(witness)), known | settled
+        determined = level.determines(witness, is_top) & ~known
+        best, known = best.where(determined, level.better(witness)), known | determined
     return best, known
 
 

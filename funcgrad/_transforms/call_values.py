@@ -171,7 +171,7 @@ class FrozenCall(Call):
         args = len(self.function.program.inputs) - self.closed
         programs = [partial(self._run, rule, True) for rule in self.rules]
         outs = len(self.function.present)
-        rules = self.kind.opened_rules(self.signature, function, programs, args, outs)
+        rules = self.kind.rules_with_closed(self.signature, function, programs, args, outs)
 
         def run(values: Values) -> list[Value]:
             return function(values[:args], values[args:])

@@ -253,7 +253,7 @@ class RuleCall(Call):
         raise NotImplementedError
 
     @classmethod
-    def opened_rules(
+    def rules_with_closed(
         cls, signature: Any, function: Any, rules: Sequence[Any], args: int, outs: int
     ) -> Rules:
         """The rules, where values that the call closes over are further arguments.
@@ -348,7 +348,7 @@ class JvpCall(RuleCall):
         return [stage(self.rules[0], [*args, *map(zeros_like, args)], len(args))]
 
     @classmethod
-    def opened_rules(
+    def rules_with_closed(
         cls, signature: Any, function: Any, rules: Sequence[Any], args: int, outs: int
     ) -> Rules:
         def rule(values: Values) -> list[Value]:
@@ -449,7 +449,7 @@ class VjpCall(RuleCall):
         return [stage(saving, args), saving.aux]
 
     @classmethod
-    def opened_rules(
+    def rules_with_closed(
         cls, signature: Any, function: Any, rules: Sequence[Any], args: int, outs: int
     ) -> Rules:
         def forward(values: Values) -> tuple[list[Value], Any]:

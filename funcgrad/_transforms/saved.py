@@ -41,7 +41,7 @@ class _SavedCall(RuleCall):
         return ()
 
     @classmethod
-    def opened_rules(cls, *_: Any) -> Rules:
+    def rules_with_closed(cls, *_: Any) -> Rules:
         return ()
 
 

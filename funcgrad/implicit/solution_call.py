@@ -196,7 +196,7 @@ class SolutionCall(JvpCall):
         return staged
 
     @classmethod
-    def opened_rules(
+    def rules_with_closed(
         cls, signature: Any, function: Any, rules: Sequence[Any], args: int, outs: int
     ) -> Rules:
         """Return the rules of a call of programs.

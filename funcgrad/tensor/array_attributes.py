@@ -159,7 +159,7 @@ def _fixed(name: str) -> Callable[[Any, Any], NoReturn]:
     return assign
 
 
-class ForeignAttributes(TracedValue):
+class AbsentAttributes(TracedValue):
     """Attributes that raise errors with advice. (Type checkers do not see them.)"""
 
     __slots__ = ()
@@ -175,6 +175,6 @@ class ForeignAttributes(TracedValue):
 
 
 for _name, _advice in _ABSENT.items():
-    setattr(ForeignAttributes, _name, _Absent(_name, _advice))
+    setattr(AbsentAttributes, _name, _Absent(_name, _advice))
 for _name, _advice in _WRITERS.items():
-    setattr(ForeignAttributes, _name, _refusing(_name, _advice))
+    setattr(AbsentAttributes, _name, _refusing(_name, _advice))

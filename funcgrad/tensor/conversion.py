@@ -23,10 +23,10 @@ from funcgrad.errors import (
     ShapeError,
     TracerError,
 )
-from funcgrad.tensor.array_attributes import ForeignAttributes
+from funcgrad.tensor.array_attributes import AbsentAttributes
 
 
-class Conversions(ForeignAttributes):
+class Conversions(AbsentAttributes):
     """The conversions of a tensor to other types."""
 
     __slots__ = ()

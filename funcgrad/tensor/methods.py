@@ -14,10 +14,10 @@ from numpy.typing import DTypeLike
 from funcgrad._core.specs import AxisLike, dtype_of
 from funcgrad._core.users_values import ArrayLike
 from funcgrad._hints.lookup import answering
-from funcgrad.tensor.array_attributes import ForeignAttributes
+from funcgrad.tensor.array_attributes import AbsentAttributes
 
 
-class ArrayMethods(ForeignAttributes):
+class ArrayMethods(AbsentAttributes):
     """The methods that tensors share with ``ndarray``; see the functions for details."""
 
     __slots__ = ()

@@ -142,7 +142,7 @@ def dispatch_ufunc(
             if not reason:
                 raise
     unknown = partial(_unknown, ufunc, method, reason)
-    return _foreign(getattr(ufunc, method), inputs, kwargs, unknown)
+    return _of_library(getattr(ufunc, method), inputs, kwargs, unknown)
 
 
 def _is_binary(ufunc: np.ufunc) -> bool:
@@ -167,7 +167,7 @@ def dispatch_function(
             return counterpart(*args, **options)
         except LeafError as error:  # None, text and other objects that NumPy converts to arrays
             refused = error
-            return _foreign(function, args, kwargs, lambda: refused)
+            return _of_library(function, args, kwargs, lambda: refused)
         except TypeError:
             reason = _misfit(counterpart, args, options)
             if not reason:
@@ -179,7 +179,7 @@ def dispatch_function(
         return _written(function, _path(function), targets, args, kwargs)
     if counterpart is not None and not _misfit(counterpart, args, kwargs):
         return counterpart(*args, **kwargs)
-    return _foreign(function, args, kwargs, partial(_unknown, function, "__call__", reason))
+    return _of_library(function, args, kwargs, partial(_unknown, function, "__call__", reason))
 
 
 # ------------------------------------------------------------------------------------- who is who
@@ -282,7 +282,7 @@ def _by_name(
 # ------------------------------------------------------------------ functions of other libraries
 
 
-def _foreign(
+def _of_library(
     function: Callable[..., Any],
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
