@@ -1,170 +1,300 @@
-"""``python -m tests.tools.mutation FILES --tests TESTS``: which planted mistakes do the tests miss?
+"""``python -m tests.tools.mutation FILES``: which planted mistakes do the tests miss?
 
     python -m tests.tools.mutation funcgrad/_passes/simplify.py funcgrad/_passes/sink.py
-    python -m tests.tools.mutation funcgrad/_backends/numpy/*.py --tests tests/backends --sample 100
+    python -m tests.tools.mutation funcgrad/_backends/numpy/*.py --sample 100 --report report.txt
     python -m tests.tools.mutation funcgrad/_backends/numpy/*.py --again report.txt
-    python -m tests.tools.mutation --project --sample 400 --seed 8 --quick --report report.txt
+    python -m tests.tools.mutation --project --sample 400 --seed 8 --report report.txt
 
-Without ``--tests`` each file is tried with the rounds of tests that ``project.py`` names for it, or
-else with the folder of tests that mirrors its own. ``--project`` tries all files of the package: a
-sample, spread evenly over folders, files and kinds, gives the project's score. Each round is first
-run without a mistake; a mutant with which it takes four times as long counts as killed. If the
-tests are known to pass, ``--seconds`` sets this limit and skips that run. ``--report`` appends
-every verdict to a file at once; with that file a run that was stopped continues.
+Which blocks each quick test executes is recorded once, which takes as long as the quick suite, and
+is kept in the file of ``--reach`` until the package changes. A mutant is tried with the quick tests
+that execute its block, those that do little first, then with others of the same files of tests. If
+the slow tests were recorded, too (``--slow``), they try the mutants that the quick ones let
+through, and those that they kill have the verdict ``slowly``: such a test should be a quick one.
+``--tests`` names files of tests that are tried first, for tests that were written since.
 
-``--quick`` says which tests have to be quick: every round is tried with its quick tests first, then
-with its slow ones, and a mutant that only these kill has the verdict ``slowly``. With ``--whole``
-the whole quick suite, and then all slow tests, try what the rounds let through; this takes an hour
-of processor time for ten such mutants.
+``--project`` tries all files of the package: a sample, spread evenly over folders, files and kinds,
+gives the project's score. ``--report`` appends every verdict to a file at once; with that file a
+run that was stopped continues. ``--share 1/2`` tries every second mutant, for a second process.
 """
 
 from __future__ import annotations
 
 import argparse
-import resource
+import os
+import subprocess
 import sys
-import time
+import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from tests.tools.mutation.mutants import KINDS, mutants_of
-from tests.tools.mutation.project import Planned, Round, mutants_of_project, rounds_of, sampled
-from tests.tools.mutation.trial import ROOT, Outcome, Workshop, workshop
+from tests.tools.mutation.mutants import KINDS, Mutant, mutants_of
+from tests.tools.mutation.project import Planned, mutants_of_project, sampled
+from tests.tools.mutation.reach import Reach, digest
+from tests.tools.mutation.trial import (
+    ROOT,
+    Outcome,
+    Suite,
+    Verdict,
+    forked,
+    planted,
+    processor_seconds,
+    recorded,
+    tried_anew,
+    workshop,
+)
 
-VERDICTS: Final = ("killed", "slowly", "late", "survived")
+VERDICTS: Final = ("killed", "late", "slowly", "survived", "unreached")
+_MISSED: Final = ("survived", "unreached")
+_NEAR: Final = 0.25
+"""The part of the time of a trial for tests that stand near, but do not execute a mistake."""
+_ANEW: Final = (12, 60, 100_000)
+"""The numbers of tests that are collected for a mistake that needs an import."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Try the mutants of files; the exit status is 1 if any survived."""
-    options = _parser().parse_args(arguments)
-    if options.project:
-        chosen = mutants_of_project(ROOT)
-    else:
-        paths = [Path(file).resolve().relative_to(ROOT) for file in options.files]
-        chosen = [(str(p), each) for p in paths for each in mutants_of((ROOT / p).read_text())]
-    chosen = [each for each in chosen if each[1].kind in options.kinds]
-    if options.lines:
-        first, last = map(int, options.lines.split("-"))
-        chosen = [each for each in chosen if first <= each[1].line <= last]
-    if options.again:
-        told = Path(options.again).read_text().splitlines()
-        chosen = [each for each in chosen if any(map(Outcome(*each, "survived").is_told_in, told))]
-    if options.sample is not None:
-        chosen = sampled(chosen, options.sample, options.seed)
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    options = _parser().parse_args(given)
+    chosen = _chosen(options)
     if options.list:
         for each in chosen:
             print(Outcome(*each, "planned"))
         return 0
+    if not options.here:
+        return _in_a_copy(given, options)
     outcomes = _tried(chosen, options)
     _report(outcomes)
-    return int(any(each.verdict == "survived" for each in outcomes))
+    return int(any(each.verdict in _MISSED for each in outcomes))
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.tools.mutation", description=__doc__)
     parser.add_argument("files", nargs="*")
     parser.add_argument("--project", action="store_true", help="all files of the package")
-    parser.add_argument("--tests", nargs="+", default=[])
+    parser.add_argument("--tests", nargs="+", default=[], help="files of tests to run first")
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
     parser.add_argument("--lines", help="only those that begin there, as 20-45")
-    parser.add_argument("--again", help="only those that survived in the report in this file")
-    parser.add_argument("--report", type=Path, help="verdicts are added here, and not tried again")
-    parser.add_argument("--seconds", type=float, help="the limit of every round; none is run first")
+    parser.add_argument("--again", type=_absolute, help="only those that survived in this report")
+    parser.add_argument(
+        "--report", type=_absolute, help="verdicts are added here, and not tried again"
+    )
+    parser.add_argument("--reach", type=_absolute, help="where the reach of tests is kept")
+    parser.add_argument("--slow", action="store_true", help="record the reach of slow tests, too")
     parser.add_argument("--sample", type=int, help="the number of mutants to try, chosen at random")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--quick", action="store_true", help="tell quick tests from slow ones")
-    parser.add_argument("--whole", action="store_true", help="end with the whole suite")
+    parser.add_argument(
+        "--seconds", type=float, default=60.0, help="choose tests for a mutant up to this time"
+    )
+    parser.add_argument("--share", default="1/1", help="try these: 1/2 is every second one")
     parser.add_argument("--list", action="store_true", help="do not try, only list")
+    parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
     return parser
+
+
+def _absolute(text: str) -> Path:
+    return Path(text).resolve()
+
+
+def _chosen(options: argparse.Namespace) -> list[Planned]:
+    if options.project:
+        chosen = mutants_of_project(ROOT)
+    else:
+        paths = [(ROOT / file).resolve().relative_to(ROOT) for file in options.files]
+        chosen = [(str(p), each) for p in paths for each in mutants_of((ROOT / p).read_text())]
+    chosen = [each for each in chosen if each[1].kind in options.kinds]
+    if options.lines:
+        first, last = map(int, options.lines.split("-"))
+        chosen = [each for each in chosen if first <= each[1].line <= last]
+    if options.sample is not None:
+        chosen = sampled(chosen, options.sample, options.seed)
+    if options.again:
+        told = options.again.read_text().splitlines()
+        chosen = [each for each in chosen if _known(each, told, _MISSED)]
+    share, shares = map(int, options.share.split("/"))
+    return chosen[share - 1 :: shares]
+
+
+def _in_a_copy(given: Sequence[str], options: argparse.Namespace) -> int:
+    """Run this in a copy of the repository, where all paths are those of the copy."""
+    reach = options.reach
+    if reach is None:
+        reach = Path(tempfile.gettempdir(), f"funcgrad-reach-{digest(ROOT)}.npz")
+    paths = [f"--{name}={getattr(options, name)}" for name in ("report", "again")]
+    with workshop() as copy:
+        command = [sys.executable, "-m", "tests.tools.mutation", *given, "--here"]
+        command += [*(p for p in paths if not p.endswith("=None")), f"--reach={reach}"]
+        environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(
+                [str(copy), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+            ).replace(str(ROOT), str(copy)),
+            "OMP_NUM_THREADS": "1",
+            "OPENBLAS_NUM_THREADS": "1",
+        }
+        return subprocess.run(command, cwd=copy, env=environment, check=False).returncode
+
+
+def _reach(options: argparse.Namespace) -> Reach:
+    """Load the reach of tests, or record it."""
+    file: Path = options.reach
+    if not file.exists():
+
+        def work() -> list[str]:
+            reach, failing = recorded(ROOT, options.slow)
+            reach.saved(file)
+            return failing
+
+        failing = forked(work, 3 * 3600.0, None, None)
+        if failing is None:
+            raise SystemExit("mutation: the tests cannot be run")
+        print(f"{len(failing)} tests fail when their reach is recorded:", *failing, sep="\n  ")
+    return Reach.loaded(file)
 
 
 def _tried(chosen: Sequence[Planned], options: argparse.Namespace) -> list[Outcome]:
     report: Path | None = options.report
     told = report.read_text().splitlines() if report is not None and report.exists() else []
-    outcomes: list[Outcome] = []
-    limits: dict[Round, float] = {}
-    with workshop() as shop:
-        for planned in chosen:
-            outcome = _known(planned, told)
-            if outcome is None:
-                began = _processor_seconds()
-                outcome = _outcome(shop, planned, options, limits)
-                print(f"{outcome}  ({_processor_seconds() - began:.0f} s)", flush=True)
-                if report is not None:
-                    with report.open("a") as file:
-                        print(outcome, file=file)
-            outcomes.append(outcome)
-    return outcomes
+    outcomes = [_known(each, told, VERDICTS) for each in chosen]
+    if all(outcomes):
+        return [each for each in outcomes if each]
+    trials = _Trials(_reach(options), options.tests, options.seconds)
+    for place, planned in enumerate(chosen):
+        if outcomes[place] is None:
+            began = processor_seconds() + trials.suite.seconds
+            outcomes[place] = outcome = trials.outcome(*planned)
+            seconds = processor_seconds() + trials.suite.seconds - began
+            print(f"{outcome}  ({seconds:.1f} s)", flush=True)
+            if report is not None:
+                with report.open("a") as file:
+                    print(outcome, file=file)
+    trials.suite.close()
+    return [each for each in outcomes if each]
 
 
-def _known(planned: Planned, told: Sequence[str]) -> Outcome | None:
-    """The verdict that a report already has."""
-    candidates = [Outcome(*planned, verdict) for verdict in VERDICTS]
-    return next((each for each in candidates if str(each) in told), None)
+def _known(planned: Planned, told: Sequence[str], verdicts: Sequence[str]) -> Outcome | None:
+    """The verdict that a report already has, one of some."""
+    candidates = [Outcome(*planned, verdict) for verdict in verdicts]
+    return next((each for each in candidates if any(map(each.is_told_in, told))), None)
 
 
-def _outcome(
-    shop: Workshop, planned: Planned, options: argparse.Namespace, limits: dict[Round, float]
-) -> Outcome:
-    """Run the rounds of tests on a mutant; return its verdict, and store limits of rounds."""
-    path, mutant = planned
-    rounds = [tuple(options.tests)] if options.tests else rounds_of(path) or [(_mirror(path),)]
-    for verdict, own in _in_order(rounds, options):
-        if own not in limits:
-            limits[own] = _limit(shop, own) if options.seconds is None else options.seconds
-        found = shop.tried(path, mutant, own, limits[own]).verdict
-        if found != "survived":
-            return Outcome(path, mutant, verdict if found == "killed" else found)
-    return Outcome(path, mutant, "survived")
+class _Trials:
+    """Tries mutants with the tests that can see them."""
+
+    def __init__(self, reach: Reach, first: Sequence[str], seconds: float) -> None:
+        self._reach = reach
+        self._seconds = seconds
+        self.suite = Suite(ROOT)
+        named = tuple(first)
+        self._first = [t for t in self.suite.tests if named and t.startswith(named)]
+        self._limits = {name: 5 + 8 * seconds for name, (_, seconds) in reach.tests.items()}
+        self._passing: dict[str, bool] = {}
+
+    def outcome(self, path: str, mutant: Mutant) -> Outcome:
+        """The verdict on a mutant."""
+        reached = self._reaching(path, mutant)
+        slow = [test for test in reached if self.suite.tests.get(test)]
+        quick = [test for test in reached if not self.suite.tests.get(test, True)]
+        rounds = [
+            ("killed", [*self._first, *self._within(self._seconds, quick)]),
+            ("killed", self._near(path, quick)),
+            ("slowly", self._within(4 * self._seconds, slow)),
+        ]
+        for word, tests in rounds:
+            found = self._verdict(path, mutant, tests) if tests else Verdict("survived")
+            if found.word != "survived":
+                return Outcome(path, mutant, word if found.word == "killed" else "late", found.test)
+        return Outcome(path, mutant, "survived" if reached else "unreached")
+
+    def _reaching(self, path: str, mutant: Mutant) -> list[str]:
+        """The tests that execute a mistake; one outside of functions is reached with its file."""
+        block = self._reach.block(path, mutant.line, mutant.column)
+        if block is not None:
+            return self._reach.of([block])
+        return self._reach.of([span[4] for span in self._reach.places[path]])
+
+    def _near(self, path: str, tests: Sequence[str]) -> list[str]:
+        """Quick tests from the same files and from those that mirror the file.
+
+        Tests before them may have left results in caches, so that they executed less.
+        """
+        counts = Counter(test.split("::")[0] for test in tests)
+        files = [path, *(name for name, _ in counts.most_common(4)), *_mirrors(path)]
+        there = tuple([f"{file}{end}" for file in dict.fromkeys(files) for end in ("::", "/")])
+        near = [t for t, is_slow in self.suite.tests.items() if t.startswith(there) and not is_slow]
+        return self._within(_NEAR * self._seconds, [test for test in near if test not in tests])
+
+    def _within(self, seconds: float, tests: Sequence[str]) -> list[str]:
+        """The tests that take so long together, the first ones first."""
+        chosen: list[str] = []
+        for test in tests:
+            seconds -= self._reach.tests.get(test, (False, 1.0))[1]
+            if seconds > 0:
+                chosen.append(test)
+        return chosen
+
+    def _verdict(self, path: str, mutant: Mutant, tests: Sequence[str]) -> Verdict:
+        """Run tests until one fails that passes without the mistake."""
+        block = self._reach.block(path, mutant.line, mutant.column)
+        with planted(ROOT / path, mutant) as sources:
+            while True:
+                found = None
+                if block is not None and not self._reach.is_imported(block):
+                    found = self.suite.tried(path, sources, tests, self._limits)
+                if found is None:
+                    found = self._anew(tests)
+                if found.word == "survived" or self._passes(found.test):
+                    return found
+                tests = [test for test in tests if test != found.test]
+
+    def _anew(self, tests: Sequence[str]) -> Verdict:
+        """Import the package with the mistake for a few tests, then for more."""
+        start = 0
+        for count in _ANEW:
+            some = tests[start : start + count]
+            found = tried_anew(some, self._limits) if some else Verdict("survived")
+            if found.word != "survived":
+                return found
+            start += count
+        return Verdict("survived")
+
+    def _passes(self, test: str) -> bool:
+        """Whether a test passes by itself without any mistake; so do all that are not tests."""
+        if test in self.suite.tests and test not in self._passing:
+            found = self.suite.tried("", ("", ""), [test], {})
+            self._passing[test] = found == Verdict("survived")
+        return self._passing.get(test, True)
 
 
-def _in_order(rounds: Sequence[Round], options: argparse.Namespace) -> Iterator[tuple[str, Round]]:
-    """The rounds, each with the verdict on a mutant that it kills."""
-    if not options.quick:
-        yield from (("killed", own) for own in rounds)
-        return
-    for verdict, mark in (("killed", "not slow"), ("slowly", "slow")):
-        yield from ((verdict, (*own, "-m", mark)) for own in rounds)
-        if options.whole:
-            yield verdict, ("README.md", "funcgrad", "tests", "-m", mark)
-
-
-def _limit(shop: Workshop, tests: Round) -> float:
-    """The seconds that tests may take, from the time that they take without a mistake."""
-    start = time.monotonic()
-    if shop.passes(tests, 3600.0) != "survived":
-        raise SystemExit(f"mutation: {' '.join(tests)} fail without any mistake")
-    return 20.0 + 4 * (time.monotonic() - start)
-
-
-def _mirror(path: str) -> str:
-    """The folder of tests for a file of the package, or the file of tests for a top-level one."""
+def _mirrors(path: str) -> list[str]:
+    """The file of tests for a file of the package, and its folder."""
     parts = Path(path).with_suffix("").parts[1:]
-    folder = Path("tests", *parts[:-1])
-    return str(folder) if len(parts) > 1 else str(folder / f"test_{parts[-1]}.py")
-
-
-def _processor_seconds() -> float:
-    """The processor time of the processes that have ended."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+    name = parts[-1].removeprefix("_")
+    folders = [each.removeprefix("_") for each in parts[:-1]]
+    folder = "/".join(["tests", *folders])
+    return [f"{folder}/test_{name}.py", folder] if folders else [f"{folder}/test_{name}.py"]
 
 
 def _report(outcomes: Sequence[Outcome]) -> None:
     """The score of each file, and the surviving mutants."""
     print()
-    for path in dict.fromkeys(each.path for each in outcomes):
-        counts = Counter(each.verdict for each in outcomes if each.path == path)
-        print(f"{path}: {counts.total() - counts['survived']} of {counts.total()} killed")
-    missed = [each for each in outcomes if each.verdict == "survived"]
-    slowly = [each for each in outcomes if each.verdict == "slowly"]
-    killed = len(outcomes) - len(missed)
-    print(f"all: {killed} of {len(outcomes)} killed, {len(slowly)} of them only by slow tests")
-    print(f"{_processor_seconds():.0f} s of processor time")
-    for each in [*slowly, *missed]:
-        print(each)
+    for folder, counts in _by_folder(outcomes).items():
+        words = ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict])
+        print(f"{folder}: {words}")
+    counts = Counter(each.verdict for each in outcomes)
+    print(f"all {counts.total()}: " + ", ".join(f"{counts[v]} {v}" for v in VERDICTS))
+    print(f"{processor_seconds():.0f} s of processor time")
+    for each in outcomes:
+        if each.verdict in ("slowly", *_MISSED):
+            print(each)
+
+
+def _by_folder(outcomes: Sequence[Outcome]) -> Mapping[str, Counter[str]]:
+    folders: dict[str, Counter[str]] = {}
+    for each in sorted(outcomes, key=lambda each: each.path):
+        folders.setdefault(str(Path(each.path).parent), Counter())[each.verdict] += 1
+    return folders
 
 
 if __name__ == "__main__":

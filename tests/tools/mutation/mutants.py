@@ -195,6 +195,8 @@ class _Finder:
         if isinstance(node, ast.BoolOp):
             yield from self._shorter(node)
         elif isinstance(node, ast.If | ast.IfExp | ast.While):
+            if self._text(node.test) == "TYPE_CHECKING":
+                return
             yield self._mutant("dropped condition", node.test, "False")
             if isinstance(node, ast.IfExp):
                 yield self._mutant("dropped condition", node.test, "True")

@@ -1,18 +1,23 @@
 """Mistakes are planted where they are said to be, and tests see those that they can see."""
 
 import ast
+import os
+import shutil
+import subprocess
+import sys
+import time
 from collections import Counter
-from collections.abc import Sequence
-from contextlib import nullcontext
-from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from tests.tools.mutation.__main__ import main
 from tests.tools.mutation.mutants import KINDS, Mutant, mutants_of
-from tests.tools.mutation.project import ONLY_SPEED, rounds_of, sampled, subjects
-from tests.tools.mutation.trial import ROOT, Outcome, Workshop
+from tests.tools.mutation.project import ONLY_SPEED, sampled, subjects
+from tests.tools.mutation.reach import Reach, block_at, instrumented
+from tests.tools.mutation.trial import ROOT, Outcome, forked, planted
 
 pytestmark = pytest.mark.slow
 
@@ -21,37 +26,23 @@ def clipped(x, low, high):
     if x < low and low < high:
         return low
     return min(x, high) - 0
+
+
+def shifted(x):
+    return x - SHIFT
+
+
+SHIFT = 2 - 1
+unseen = lambda x: x - 5
 """
 
 TEST = """
-from clipping import clipped
+import pytest
+from funcgrad.clipping import clipped, shifted
 
 
 def test_clipped():
-    assert [clipped(x, 1, 3) for x in (0, 2, 5)] == [1, 2, 3]
-"""
-
-
-def test_what_tests_see_and_what_they_miss(tmp_path: Path) -> None:
-    (tmp_path / "pyproject.toml").write_text("[tool.pytest.ini_options]\n")
-    (tmp_path / "clipping.py").write_text(SOURCE)
-    (tmp_path / "test_clipping.py").write_text(TEST)
-    shop = Workshop(tmp_path)
-    planted = {mutant.new: mutant for mutant in mutants_of(SOURCE)}
-
-    def verdict(new: str) -> str:
-        return shop.tried("clipping.py", planted[new], ["test_clipping.py"], 60.0).verdict
-
-    assert verdict("False") == "killed"
-    assert verdict("(x < low)") == "survived"
-    assert (tmp_path / "clipping.py").read_text() == SOURCE
-    with pytest.raises(ValueError, match="no tests were found"):
-        shop.passes(["test_clipping.py", "-k=nothing"], 60.0)
-
-
-SLOW_TEST = """
-import pytest
-from clipping import clipped
+    assert [clipped(x, 1, 3) for x in (2, 5)] == [2, 3]
 
 
 @pytest.mark.slow
@@ -59,31 +50,113 @@ def test_clipped_below():
     assert clipped(0, 1, 3) == 1
 
 
-def test_clipped_above():
-    assert clipped(5, 1, 3) == 3
+def test_shifted():
+    assert shifted(5) == 4
+"""
+
+CONFTEST = """
+import funcgrad.clipping
+from hypothesis import settings
+
+settings.register_profile("repeatable", derandomize=True)
+
+
+def pytest_addoption(parser):
+    parser.addoption("--all", action="store_true")
 """
 
 
-def test_what_only_slow_tests_see_is_told_apart(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    markers = "[tool.pytest.ini_options]\nmarkers = ['slow']\n"
-    (tmp_path / "pyproject.toml").write_text(markers)
-    (tmp_path / "clipping.py").write_text(SOURCE)
-    (tmp_path / "test_clipping.py").write_text(SLOW_TEST)
-    monkeypatch.setattr("tests.tools.mutation.__main__.ROOT", tmp_path)
-    monkeypatch.setattr(
-        "tests.tools.mutation.__main__.workshop", lambda: nullcontext(Workshop(tmp_path))
-    )
-    command = [str(tmp_path / "clipping.py"), "--tests", "test_clipping.py", "--quick"]
-    assert main([*command, "--seconds", "60"]) == 1
-    out = capsys.readouterr().out
-    planted = {
-        mutant.new: Outcome("clipping.py", mutant, "slowly") for mutant in mutants_of(SOURCE)
+def test_what_quick_and_slow_tests_see_and_what_they_miss(tmp_path: Path) -> None:
+    """The tool tries a small project: with code exchanged, and with the module imported anew."""
+    files = {
+        "pyproject.toml": "[tool.pytest.ini_options]\nmarkers = ['slow']\npythonpath = ['.']\n"
+        "testpaths = ['tests/test_clipping.py']\naddopts = ['--import-mode=importlib']\n",
+        "tests/conftest.py": CONFTEST,
+        "funcgrad/__init__.py": "",
+        "funcgrad/clipping.py": SOURCE,
+        "tests/test_clipping.py": TEST,
+        "README.md": "",
+        "CHANGELOG.md": "",
+        "examples/empty.py": "",
+        "typings/empty.pyi": "",
     }
-    assert str(planted["False"]) in out
-    assert str(replace(planted["(x < low)"], verdict="survived")) in out
-    assert "only by slow tests" in out
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    shutil.copytree(ROOT / "tests/tools/mutation", tmp_path / "tests/tools/mutation")
+    (tmp_path / "tests/tools/mutation/test_trial.py").unlink()
+    report = tmp_path / "report.txt"
+    command = [sys.executable, "-m", "tests.tools.mutation", "funcgrad/clipping.py", "--slow"]
+    command += ["--report", str(report), "--reach", str(tmp_path / "reach.npz")]
+    done = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=200,
+    )
+    assert report.exists(), done.stdout + done.stderr
+    assert done.returncode == 1
+    verdicts = {
+        mutant.new: next(
+            word
+            for word in ("killed", "slowly", "survived", "unreached")
+            if any(map(Outcome("funcgrad/clipping.py", mutant, word).is_told_in, lines))
+        )
+        for lines in [report.read_text().splitlines()]
+        for mutant in mutants_of(SOURCE)
+    }
+    assert verdicts["min(x, high) + 0"] == "survived"
+    assert verdicts["(x >= low)"] == "killed"  # x < low
+    assert verdicts["False"] == "slowly"
+    assert verdicts["(x < low)"] == "survived"
+    assert verdicts["x + SHIFT"] == "killed"
+    assert verdicts["2 + 1"] == "killed"  # at import
+    assert verdicts["x - 5" if "x - 5" in verdicts else "x + 5"] == "unreached"
+    assert (tmp_path / "funcgrad/clipping.py").read_text() == SOURCE
+
+
+def test_works_end_in_time_or_are_ended() -> None:
+    assert forked(lambda: 3, 60.0, "late", "died") == 3
+    assert forked(lambda: time.sleep(60), 0.1, "late", "died") == "late"
+    assert forked(lambda: os._exit(1), 60.0, "late", "died") == "died"
+
+
+def test_mistakes_are_taken_out_again(tmp_path: Path) -> None:
+    file = tmp_path / "clipping.py"
+    file.write_text(SOURCE)
+    before = file.stat().st_mtime_ns
+    mutant = mutants_of(SOURCE)[0]
+    with planted(file, mutant) as sources:
+        assert sources == (SOURCE, mutant.planted(SOURCE))
+        assert file.read_text() == sources[1]
+    assert file.read_text() == SOURCE
+    assert file.stat().st_mtime_ns == before
+
+
+def test_every_statement_of_a_function_has_a_block() -> None:
+    for path in ("funcgrad/_passes/simplify.py", "tests/tools/mutation/reach.py"):
+        source = (ROOT / path).read_text()
+        tree, spans = instrumented(source, 7)
+        compile(tree, path, "exec")
+        assert {*range(7, 1 + max(span[4] for span in spans))} == {span[4] for span in spans}
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.FunctionDef):
+                for inside in node.body[1:]:
+                    assert block_at(spans, inside.lineno, inside.col_offset) is not None
+
+
+def test_the_reach_of_tests_is_kept(tmp_path: Path) -> None:
+    executed = np.packbits([[1, 0, 0] + [0] * 7, [1, 1, 0] + [0] * 7], axis=1)
+    tests = {"a": (False, 2.0), "b": (True, 0.5)}
+    places = {"f.py": [(1, 0, 4, 0, 0), (2, 4, 3, 0, 1)]}
+    Reach(places, tests, executed, executed[0]).saved(tmp_path / "reach.npz")
+    reach = Reach.loaded(tmp_path / "reach.npz")
+    assert [reach.block("f.py", *place) for place in ((1, 1), (2, 5), (4, 1))] == [0, 1, None]
+    assert [reach.of([block]) for block in (0, 1, 2)] == [["b", "a"], ["b"], []]
+    assert [reach.is_imported(block) for block in (0, 1)] == [True, False]
 
 
 def test_what_is_only_said_is_left_alone() -> None:
@@ -136,19 +209,23 @@ def test_a_run_that_was_stopped_goes_on(
     source = (ROOT / "tests/counts.py").read_text()
     planned = [Outcome("tests/counts.py", each, "killed") for each in mutants_of(source)]
     report = tmp_path / "report.txt"
-    report.write_text(f"{planned[0]}\n")
+    report.write_text(f"{planned[0]}  by tests/test_counts.py::test\n")
     tried: list[Mutant] = []
 
-    def passes(shop: Workshop, tests: Sequence[str], seconds: float) -> str:
-        changed = (shop.root / "tests/counts.py").read_text()
-        tried.extend(each.mutant for each in planned if each.mutant.planted(source) == changed)
-        return "survived"
+    class Trials:
+        def __init__(self, *options: object) -> None:
+            self.suite = SimpleNamespace(seconds=0.0, close=list)
 
-    monkeypatch.setattr(Workshop, "passes", passes)
-    command = ["tests/counts.py", "--tests", "tests/test_growth.py", "--report", str(report)]
+        def outcome(self, path: str, mutant: Mutant) -> Outcome:
+            tried.append(mutant)
+            return Outcome(path, mutant, "survived")
+
+    monkeypatch.setattr("tests.tools.mutation.__main__._Trials", Trials)
+    monkeypatch.setattr("tests.tools.mutation.__main__._reach", vars)
+    command = ["tests/counts.py", "--here", "--report", str(report)]
     assert main(command) == 1
     assert tried == [each.mutant for each in planned[1:]]
-    assert f"all: 1 of {len(planned)} killed" in capsys.readouterr().out
+    assert f"all {len(planned)}: 1 killed" in capsys.readouterr().out
     assert main(command) == 1
     assert tried == [each.mutant for each in planned[1:]]  # no more
     capsys.readouterr()
@@ -183,15 +260,9 @@ def test_the_project_has_mistakes_of_every_kind_outside_of_estimates() -> None:
     assert {each.kind for each in mutants_of((ROOT / path).read_text())} == {*KINDS}
 
 
-def test_every_subject_has_tests_and_every_name_of_the_table_is_there() -> None:
+def test_every_name_of_the_table_is_there() -> None:
     packages = {str(Path(path).parent) for path in subjects(ROOT)}
     assert packages > {"funcgrad", "funcgrad/optim", "funcgrad/io", "funcgrad/_hints"}
-    for path in subjects(ROOT):
-        rounds = rounds_of(path)
-        assert rounds
-        assert ("tests",) not in rounds
-        assert all(">>> " in (ROOT / own[0]).read_text() for own in rounds if own == (path,))
-        assert all((ROOT / each).exists() for own in rounds for each in own if "/" in each)
     for path, names in ONLY_SPEED.items():
         tree = ast.parse((ROOT / path).read_text())
         assert {*names} <= {getattr(node, "name", None) for node in ast.walk(tree)}
