@@ -96,7 +96,9 @@ def _executed(tree: ast.AST, without: Collection[str]) -> Iterator[ast.AST]:
             if isinstance(node.annotation, ast.Name) and node.annotation.id == "TypeAlias":
                 continue
         elif isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In | ast.NotIn):
-            skipped = {id(part) for part in node.comparators}  # the order of which plays no part
+            skipped = {id(part) for part in node.comparators}  # their order plays no part
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) in ("isinstance", "issubclass"):
+            skipped = {id(part) for part in node.args[1:]}  # nor here
         elif isinstance(node, _SAID):
             continue
         waiting += [child for child in ast.iter_child_nodes(node) if id(child) not in skipped]
@@ -195,7 +197,7 @@ class _Finder:
         if isinstance(node, ast.BoolOp):
             yield from self._shorter(node)
         elif isinstance(node, ast.If | ast.IfExp | ast.While):
-            if self._text(node.test) == "TYPE_CHECKING":
+            if "TYPE_CHECKING" in self._text(node.test):
                 return
             yield self._mutant("dropped condition", node.test, "False")
             if isinstance(node, ast.IfExp):
@@ -212,7 +214,8 @@ class _Finder:
         elif isinstance(node, ast.BinOp) and type(node.op) in _ORDERED:
             sign = _ORDERED[type(node.op)]
             left, right = self._inside(node.left), self._inside(node.right)
-            yield self._mutant("swapped operands", node, f"{right} {sign} {left}")
+            if left != right:
+                yield self._mutant("swapped operands", node, f"{right} {sign} {left}")
             if isinstance(node.op, ast.Sub):
                 yield self._mutant("wrong sign", node, f"{left} + {right}")
         elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):

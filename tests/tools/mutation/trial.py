@@ -17,6 +17,7 @@ import re
 import resource
 import shutil
 import signal
+import sys
 import tempfile
 import time
 import traceback
@@ -25,7 +26,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing import Pipe
 from pathlib import Path
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any, Final, NamedTuple
 
 import hypothesis
@@ -184,7 +185,9 @@ class _Plugin:
         self.only: frozenset[str] | None = None
 
     def pytest_configure(self) -> None:
-        """Take the failing example that hypothesis finds first: nobody reads it."""
+        """Take the failing example that hypothesis finds first: nobody reads it. Hide this tool
+        from the processes that tests start, which would import it."""
+        sys.modules["__main__"] = ModuleType("__main__")
         phases = (hypothesis.Phase.explicit, hypothesis.Phase.generate)
         profile = hypothesis.settings.get_profile("repeatable")
         hypothesis.settings.register_profile("once", parent=profile, phases=phases)
