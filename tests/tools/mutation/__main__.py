@@ -57,14 +57,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Try the mutants of files; the exit status is 1 if any survived."""
     given = sys.argv[1:] if arguments is None else list(arguments)
     options = _parser().parse_args(given)
-    chosen = _chosen(options)
     if options.list:
-        for each in chosen:
+        for each in _chosen(options):
             print(Outcome(*each, "planned"))
         return 0
     if not options.here:
         return _in_a_copy(given, options)
-    outcomes = _tried(chosen, options)
+    outcomes = _tried(_chosen(options), options)
     _report(outcomes)
     return int(any(each.verdict in _MISSED for each in outcomes))
 

@@ -206,6 +206,14 @@ def test_signs_are_turned() -> None:
     assert signs == ["y = negative(x) + (-z)", "y = (x) - -z", "y = negative(x) - (z)"]
 
 
+def test_mistakes_are_python() -> None:
+    for path in ("funcgrad/_primitives/lu.py", "funcgrad/_primitives/banded_systems.py"):
+        source = (ROOT / path).read_text()
+        for mutant in mutants_of(source):
+            ast.parse(mutant.planted(source))
+    assert [each.new for each in mutants_of("x[1:, k]")] == ["2"]
+
+
 def test_a_run_that_was_stopped_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
