@@ -341,6 +341,8 @@ class TestRefusals:
             ag.grad(lambda x: np.sum(np.r_["-1", x]))(onp.ones(2))
         with pytest.raises(ArgumentError, match="offset=0, axis1=-1, axis2=-2"):
             np.make_diagonal(onp.ones(2), offset=1)
+        vectors = onp.arange(6.0).reshape(2, 3)
+        assert np.make_diagonal(vectors).tolist() == [onp.diag(v).tolist() for v in vectors]
 
     def test_flatten(self) -> None:
         with pytest.raises(TreeError, match="got a str"):

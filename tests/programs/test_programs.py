@@ -400,3 +400,13 @@ def test_a_program_works_after_a_guard_failed() -> None:
         with pytest.raises(GuardError):
             staged(-3.0)
         assert_same(staged(3.0), 3.0)
+
+
+def test_a_guard_stands_below_the_variable_that_it_looks_at() -> None:
+    def chosen(x: Any) -> Any:
+        y = fnp.sin(x) if x else -x
+        return y if y > 0 else -y
+
+    lines = fg.program(chosen)(2.0).to_text(sources=False).splitlines()
+    assert lines[1] == "  guard bool(x) is True"
+    assert [place for place, line in enumerate(lines) if "guard" in line] == [1, 5]

@@ -170,6 +170,8 @@ def test_factors_of_elimination(shape: Any) -> None:
     assert_allclose(linalg.lu(x, permute_l=True)[0] @ up, x, atol=1e-12)
     rows = linalg.lu(x, p_indices=True)[0]
     assert_allclose(rows, scipy.linalg.lu(x, p_indices=True)[0])
+    cycle = np.stack([np.eye(3)[[1, 2, 0]], np.eye(3)])  # is not its own inverse
+    assert linalg.lu(cycle, p_indices=True)[0].tolist() == [[1, 2, 0], [0, 1, 2]]
     fg.testing.check_grads(lambda x: linalg.lu(x)[1:], (x,), order=2)
     complex_x = x + 1j * RNG.standard_normal(shape)
     fg.testing.check_grads(lambda x: linalg.lu(x)[1:], (complex_x,), order=1)
@@ -274,3 +276,10 @@ def test_bands_that_are_none_are_refused() -> None:
             linalg.solve_banded(bands, [[1.0]], [1.0])  # type: ignore[arg-type]  # a mistake
     with pytest.raises(ShapeError, match="solveh_banded: ab has to have at least one row"):
         linalg.solveh_banded(np.zeros((0, 3)), np.zeros(3))
+
+
+def test_stacks_of_tridiagonal_matrices() -> None:
+    middle, beside = np.arange(1.0, 9.0).reshape(2, 4), np.ones((2, 3))
+    values = linalg.eigh_tridiagonal(middle, beside, eigvals_only=True)
+    for own, d, e in zip(values, middle, beside, strict=True):
+        assert_allclose(own, scipy.linalg.eigh_tridiagonal(d, e, eigvals_only=True))

@@ -118,6 +118,16 @@ def test_matrices_have_their_property(a, q, low, clustered):
     assert np.sum(gaps < 1e-5) == 3
 
 
+def test_drawn_values_are_not_only_the_simple_ones() -> None:
+    assert np.all(np.asarray(found(st.tensors("int64", 3), lambda x: np.max(x) < 0)) < 0)
+    rotated = found(st.clustered_spectrum(3, 2), lambda x: abs(x[0, 1]) > 0.05)
+    assert rotated[0, 1] == rotated[1, 0]
+
+
+def found(strategy: Any, property: Any) -> Any:
+    return find(strategy, property, settings=settings(database=None, derandomize=True))
+
+
 @quickly
 @given(st.keys(), st.pytrees(max_leaves=4))
 def test_keys_and_trees(key, tree):

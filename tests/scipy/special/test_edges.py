@@ -173,3 +173,9 @@ def test_a_derivative_that_is_not_known_is_an_error() -> None:
 
 def test_an_order_that_is_nan_has_no_value() -> None:
     assert np.isnan(special.expn([np.nan, 1.0], 1.0)).tolist() == [True, False]
+
+
+def test_integers_count_as_float64() -> None:
+    found = special.multigammaln(np.int8(7), 2)
+    assert found.dtype == np.float64
+    assert_allclose(found, 12.814178214791943, rtol=1e-14)

@@ -49,8 +49,8 @@ VERDICTS: Final = ("killed", "late", "slowly", "survived", "unreached")
 _MISSED: Final = ("survived", "unreached")
 _NEAR: Final = 0.25
 """The part of the time of a trial for tests that stand near, but do not execute a mistake."""
-_ANEW: Final = (12, 60, 100_000)
-"""The numbers of tests that are collected for a mistake that needs an import."""
+_ANEW: Final = (2, 10, 100_000)
+"""The numbers of files of tests that are collected for a mistake that needs an import."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -159,7 +159,8 @@ def _tried(chosen: Sequence[Planned], options: argparse.Namespace) -> list[Outco
     if all(outcomes):
         return [each for each in outcomes if each]
     trials = _Trials(_reach(options), options.tests, options.seconds)
-    for place, planned in enumerate(chosen):
+    for place in sorted(range(len(chosen)), key=lambda k: trials.needs_import(*chosen[k])):
+        planned = chosen[place]
         if outcomes[place] is None:
             began = processor_seconds() + trials.suite.seconds
             outcomes[place] = outcome = trials.outcome(*planned)
@@ -206,6 +207,11 @@ class _Trials:
                 return Outcome(path, mutant, word if found.word == "killed" else "late", found.test)
         return Outcome(path, mutant, "survived" if reached else "unreached")
 
+    def needs_import(self, path: str, mutant: Mutant) -> bool:
+        """Whether a mistake is executed before any test."""
+        block = self._reach.block(path, mutant.line, mutant.column)
+        return block is None or self._reach.is_imported(block)
+
     def _reaching(self, path: str, mutant: Mutant) -> list[str]:
         """The tests that execute a mistake; one outside of functions is reached with its file."""
         block = self._reach.block(path, mutant.line, mutant.column)
@@ -235,11 +241,10 @@ class _Trials:
 
     def _verdict(self, path: str, mutant: Mutant, tests: Sequence[str]) -> Verdict:
         """Run tests until one fails that passes without the mistake."""
-        block = self._reach.block(path, mutant.line, mutant.column)
         with planted(ROOT / path, mutant) as sources:
             while True:
                 found = None
-                if block is not None and not self._reach.is_imported(block):
+                if not self.needs_import(path, mutant):
                     found = self.suite.tried(path, sources, tests, self._limits)
                 if found is None:
                     found = self._anew(tests)
@@ -248,11 +253,13 @@ class _Trials:
                 tests = [test for test in tests if test != found.test]
 
     def _anew(self, tests: Sequence[str]) -> Verdict:
-        """Import the package with the mistake for a few tests, then for more."""
+        """Import the package with the mistake for tests of a few files, then of more."""
+        files = dict.fromkeys(test.split("::")[0] for test in tests)
         start = 0
         for count in _ANEW:
-            some = tests[start : start + count]
-            found = tried_anew(some, self._limits) if some else Verdict("survived")
+            some = tuple([f"{file}::" for file in list(files)[start : start + count]])
+            chosen = [test for test in tests if test.startswith(some)] if some else []
+            found = tried_anew(chosen, self._limits) if chosen else Verdict("survived")
             if found.word != "survived":
                 return found
             start += count

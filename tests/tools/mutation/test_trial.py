@@ -226,6 +226,7 @@ def test_a_run_that_was_stopped_goes_on(
     class Trials:
         def __init__(self, *options: object) -> None:
             self.suite = SimpleNamespace(seconds=0.0, close=list)
+            self.needs_import = lambda path, mutant: False
 
         def outcome(self, path: str, mutant: Mutant) -> Outcome:
             tried.append(mutant)

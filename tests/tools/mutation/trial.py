@@ -12,6 +12,7 @@ forked from one that has imported NumPy, SciPy, pytest and hypothesis:
 from __future__ import annotations
 
 import gc
+import importlib
 import os
 import re
 import resource
@@ -35,10 +36,14 @@ import pytest
 import scipy.linalg
 import scipy.optimize
 import scipy.special
-import scipy.stats  # noqa: F401  # so that no child imports it
+import scipy.stats  # noqa: F401  # for children
 
 from tests.tools.mutation.mutants import Mutant
 from tests.tools.mutation.reach import Reach, Recording
+
+for name in ("llvmlite.binding", "sklearn.base"):  # which children would import
+    with suppress(ImportError):
+        importlib.import_module(name)
 
 __all__ = [
     "ROOT",
