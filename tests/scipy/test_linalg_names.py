@@ -255,6 +255,33 @@ def test_derivatives_in_every_mode(name: str, number: int) -> None:
         assert_allclose(batch[1], own, rtol=1e-9, atol=1e-11)
 
 
+REFUSED_AS_STACKS = [
+    *["expm_cond", "lstsq", "lu_solve", "norm", "orthogonal_procrustes", "solve_circulant"],
+    *["solve_discrete_lyapunov", "subspace_angles", "solve_toeplitz"],
+]
+REFUSED = [("eigvalsh", 3), ("eigvalsh_tridiagonal", 2), ("matmul_toeplitz", 1), ("solve", 1)]
+REFUSED += [("solve_banded", 0), ("solveh_banded", 0)]  # a vector beside a matrix
+
+
+@together(
+    ("name", "number"), [c for c in ALL if c[0] not in REFUSED_AS_STACKS and c not in REFUSED]
+)
+def test_stacks_have_the_values_of_their_examples(name: str, number: int) -> None:
+    args, options = CALLS[name][number]
+    function = getattr(linalg, name)
+    if not any(isinstance(x, np.ndarray) for x in args):
+        return
+
+    def changed(change: Any) -> list[Any]:
+        given = [change(x) if isinstance(x, np.ndarray) else x for x in args]
+        return [x for x in _flat(function(*given, **options)) if hasattr(x, "dtype")]
+
+    both = changed(lambda x: np.stack([x, x * 1.01]))
+    for k, scale in enumerate((1.0, 1.01)):
+        for one, stack in zip(changed(lambda x, s=scale: x * s), both, strict=True):
+            assert_allclose(stack[k], one, rtol=1e-9, atol=1e-11)
+
+
 # ----------------------------------------------------- what is determined up to signs and turns
 
 
