@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -443,3 +443,19 @@ def test_a_staged_branch_may_solve_a_system_whose_matrix_has_a_rule():
         assert np.allclose([fg.grad(f)(x) for x in points], expected, rtol=1e-7)
         assert np.allclose([fg.jit(fg.grad(f))(x) for x in points], expected, rtol=1e-7)
         assert np.allclose(fg.jit(fg.vmap(fg.grad(f)))(points), expected, rtol=1e-7)
+
+
+class Point(NamedTuple):
+    x: Any
+    y: Any
+
+
+def test_a_solution_may_have_the_fields_of_a_record_of_scipys() -> None:
+    def equations(u: Any, a: Any) -> Point:
+        return Point(u.x - a, u.y - 2 * a)
+
+    def solver(g: Any, u: Any) -> Point:
+        return Point(np.float64(3.0), np.float64(6.0))
+
+    found = fg.implicit.root(equations, solver)
+    assert found(Point(1.0, 1.0), 3.0) == Point(3.0, 6.0)

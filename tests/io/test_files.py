@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import zipfile
 from collections import OrderedDict
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -105,6 +106,14 @@ def test_an_archive_with_other_layouts_is_read(tmp_path: Path) -> None:
     assert loaded["a"].dtype == np.float32
     assert loaded["a"].tolist() == loaded["b"].tolist() == x.tolist()
     assert loaded["c"].shape == ()
+
+
+def test_an_archive_may_have_a_comment(tmp_path: Path) -> None:
+    path = tmp_path / "tree.npz"
+    io.save(path, {"a": np.ones(3)})
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.comment = b"made on a Sunday"
+    assert io.load(path)["a"].tolist() == [1.0, 1.0, 1.0]
 
 
 def test_numpy_reads_our_archives(tmp_path: Path) -> None:

@@ -43,6 +43,7 @@ SIGHT: dict[str, tuple[Any, Any]] = {
     "behind a cache": ({"causal": True, "offset": 3}, lambda b, h, i, j: j <= i + 3),
     "window": ({"window": 1}, lambda b, h, i, j: abs(i - j) <= 1),
     "sides": ({"window": (1, 0), "offset": 2}, lambda b, h, i, j: 0 <= i + 2 - j <= 1),
+    "ahead": ({"window": (0, 1)}, lambda b, h, i, j: 0 <= j - i <= 1),
     "both": ({"mask": MASK, "causal": True}, lambda b, h, i, j: j <= i and MASK[b, 0, i, j]),
 }
 

@@ -19,6 +19,9 @@ from funcgrad.errors import (
     FunctionError,
 )
 from funcgrad.testing import laws
+from funcgrad.testing.laws.remainders import _draw
+from funcgrad.testing.numerical import Estimate
+from funcgrad.testing.report import Tolerance
 from tests.together import together
 
 X = fg.tensor([0.5, 1.25, 2.5])
@@ -311,3 +314,16 @@ def test_a_smooth_bend_is_no_kink():
     for f in (fnp.square, lambda x: abs(x) ** 1.5, lambda x: fnp.sqrt(x * x + 1e-16)):
         for point in (0.0, 1e-8, 1.0):
             laws.grad_is_numerical(f, (point,))
+
+
+def test_steps_have_eight_magnitudes_in_a_row() -> None:
+    steps = np.abs(_draw(np.random.default_rng(0), np.zeros((2, 8))))
+    assert all(sorted(row) == [k / 16 for k in range(8, 16)] for row in steps.tolist())
+
+
+def test_a_complex_step_has_stricter_tolerances() -> None:
+    parts = [
+        Tolerance(None, None).parts(Estimate([], [], method, 2.0**-52))
+        for method in ("complex step", "differences")
+    ]
+    assert [exact < rough for exact, rough in zip(*parts, strict=True)] == [True, True]
