@@ -811,3 +811,14 @@ def test_a_value_that_leaks_from_staging_says_where_it_was_made() -> None:
         leaked[0] + 1.0
     with pytest.raises(EscapedTracerError, match=f"made at {line_of(f, 1)}, was used after"):
         bool(leaked[0])
+
+
+def test_errors_keep_their_attributes_in_pickles() -> None:
+    for error in (
+        errors.NonFiniteError("a", ("cause",)),
+        errors.StorageError("b", 28),
+        errors.ChunkError("c", 3),
+    ):
+        copied = pickle.loads(pickle.dumps(error))
+        assert type(copied) is type(error)
+        assert (str(copied), vars(copied)) == (str(error), vars(error))
