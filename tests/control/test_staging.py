@@ -10,6 +10,7 @@ import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
+from funcgrad._control.transformed_loops import split_invariants
 from tests.together import together
 
 AGES = 10**12
@@ -175,3 +176,12 @@ def test_a_first_gradient_of_a_scan_takes_few_calls() -> None:
     finally:
         sys.setprofile(None)
     assert 0 < events.count("call") <= 5400
+
+
+def test_invariants_move_also_where_each_step_reads_their_operands() -> None:
+    body = fg.program(lambda w, c: fnp.sin(w) * c + w)(2.0, 3.0)
+    before, step, shared = split_invariants(body, 1)
+    assert before is not None
+    assert [equation.operation.name for equation in before.equations] == ["sin"]
+    assert [equation.operation.name for equation in step.equations] == ["multiply", "add"]
+    assert shared == [0]

@@ -179,3 +179,9 @@ def test_integers_count_as_float64() -> None:
     found = special.multigammaln(np.int8(7), 2)
     assert found.dtype == np.float64
     assert_allclose(found, 12.814178214791943, rtol=1e-14)
+
+
+def test_the_slope_of_a_gamma_density_at_zero() -> None:
+    """The densities are x exp(-x) and x² exp(-x) / 2."""
+    slopes = [fg.grad(fg.grad(lambda x, a=a: special.gammainc(a, x)))(0.0) for a in (2.0, 3.0)]
+    assert_allclose(slopes, [1.0, 0.0], atol=1e-14)

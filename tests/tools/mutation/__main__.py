@@ -86,6 +86,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--seconds", type=float, default=60.0, help="choose tests for a mutant up to this time"
     )
+    parser.add_argument(
+        "--after-imports",
+        action="store_true",
+        help="plant mistakes after the import, also in functions that it calls: takes a third",
+    )
     parser.add_argument("--share", default="1/1", help="try these: 1/2 is every second one")
     parser.add_argument("--list", action="store_true", help="do not try, only list")
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
@@ -158,7 +163,7 @@ def _tried(chosen: Sequence[Planned], options: argparse.Namespace) -> list[Outco
     outcomes = [_known(each, told, VERDICTS) for each in chosen]
     if all(outcomes):
         return [each for each in outcomes if each]
-    trials = _Trials(_reach(options), options.tests, options.seconds)
+    trials = _Trials(_reach(options), options)
     for place in sorted(range(len(chosen)), key=lambda k: trials.needs_import(*chosen[k])):
         planned = chosen[place]
         if outcomes[place] is None:
@@ -182,12 +187,17 @@ def _known(planned: Planned, told: Sequence[str], verdicts: Sequence[str]) -> Ou
 class _Trials:
     """Tries mutants with the tests that can see them."""
 
-    def __init__(self, reach: Reach, first: Sequence[str], seconds: float) -> None:
+    def __init__(self, reach: Reach, options: argparse.Namespace) -> None:
+        first = tuple(options.tests)
         self._reach = reach
-        self._seconds = seconds
+        self._seconds = options.seconds
+        self._quickly = options.after_imports
         self.suite = Suite(ROOT)
-        named = tuple(first)
-        self._first = [t for t in self.suite.tests if named and t.startswith(named)]
+        self._first = [
+            test
+            for test, is_slow in self.suite.tests.items()
+            if first and test.startswith(first) and not is_slow
+        ]
         self._limits = {name: 5 + 8 * seconds for name, (_, seconds) in reach.tests.items()}
         self._passing: dict[str, bool] = {}
 
@@ -244,7 +254,7 @@ class _Trials:
         with planted(ROOT / path, mutant) as sources:
             while True:
                 found = None
-                if not self.needs_import(path, mutant):
+                if self._quickly or not self.needs_import(path, mutant):
                     found = self.suite.tried(path, sources, tests, self._limits)
                 if found is None:
                     found = self._anew(tests)
