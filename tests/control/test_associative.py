@@ -75,3 +75,12 @@ def test_a_map_is_a_loop_in_batches_of_any_size(batch_size: int | None) -> None:
     other = fg.grad(lambda a: fnp.sum(fg.vmap(f)({**xs, "a": a})["y"] ** 2))(xs["a"])
     np.testing.assert_allclose(fg.grad(loss)(xs["a"]), other, rtol=1e-14)
     np.testing.assert_allclose(fg.jit(fg.grad(loss))(xs["a"]), other, rtol=1e-14)
+
+
+@pytest.mark.parametrize("count", [2, 5, 8])
+def test_products_of_matrices_add_up(count: int) -> None:
+    factors = np.random.default_rng(count).standard_normal((count, 2, 2))
+    totals = fg.associative_scan(fnp.matmul, factors)
+    for k in range(count):
+        expected = np.linalg.multi_dot([*factors[: k + 1], np.eye(2)])
+        np.testing.assert_allclose(totals[k], expected, atol=1e-12)

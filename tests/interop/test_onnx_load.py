@@ -286,3 +286,18 @@ def test_activations_of_nets_agree() -> None:
         node = onnx.helper.make_node(operator, ["x"], ["y"])
         f, params = interop.onnx.load(model_of([node], {"x": x}, ["y"], {}, opset=20))
         assert difference(f(params, x), function(x)) <= 1
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, [True, True, False]),
+        ({"detect_negative": 0}, [True, False, False]),
+        ({"detect_positive": 0}, [False, True, False]),
+    ],
+)
+def test_infinities_of_either_sign_are_found(options: dict[str, int], expected: list[bool]) -> None:
+    x = np.array([np.inf, -np.inf, 1.0], np.float32)
+    node = onnx.helper.make_node("IsInf", ["x"], ["y"], **options)
+    f, params = interop.onnx.load(model_of([node], {"x": x}, ["y"], {}, opset=20))
+    assert np.asarray(f(params, x)).tolist() == expected

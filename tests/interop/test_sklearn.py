@@ -22,7 +22,7 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import errors, interop, nn, optim
 from funcgrad.interop.sklearn import Classifier, Estimator, Regressor
-from funcgrad.interop.sklearn.gradient_training import linear
+from funcgrad.interop.sklearn.gradient_training import _mean, linear
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -350,3 +350,9 @@ def test_without_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(errors.MissingPackageError, match=r"pip install scikit-learn"):
         interop.sklearn.__getattr__("Estimator")
     assert dir(interop.sklearn) == ["Classifier", "Estimator", "Regressor"]
+
+
+def test_means_over_rows_are_weighted() -> None:
+    values = np.array([[1.0, 3.0], [5.0, 7.0], [0.0, 2.0]])
+    assert _mean(values, np.array([1.0, 2.0, 1.0])) == (2.0 + 2 * 6.0 + 1.0) / 4
+    assert _mean(values, None) == 3.0

@@ -327,3 +327,14 @@ def test_a_complex_step_has_stricter_tolerances() -> None:
         for method in ("complex step", "differences")
     ]
     assert [exact < rough for exact, rough in zip(*parts, strict=True)] == [True, True]
+
+
+def test_a_function_that_changes_what_it_closes_over_is_named() -> None:
+    calls: list[Any] = []
+
+    def counted(x: Any) -> Any:
+        calls.append(x)
+        return x
+
+    with pytest.raises(CheckError, match="counted changes calls, which it reads from outside"):
+        laws.pure(counted, (0.5,))
