@@ -395,3 +395,12 @@ def test_programs_that_draw_each_number_once_stage_without_a_warning() -> None:
         drawing = fg.checkpoint(lambda x, key: x * random.normal(key))
         fg.program(fg.grad(lambda x, key: drawing(fnp.sin(drawing(x, key[0])), key[1])))(2.0, KEYS)
         fg.jit(lambda flag, key: fg.cond(flag, random.normal, random.uniform, key))(True, KEY)
+
+
+def test_a_function_that_runs_again_is_checked_only_if_keys_are() -> None:
+    def twice(x: Any) -> Any:
+        return fnp.exp(x) + random.normal(KEY) + random.normal(KEY)
+
+    assert "digits are right" in str(fg.debug.digits(twice)(2.0))
+    with random.check_keys(), pytest.raises(KeyReuseError):
+        fg.debug.digits(twice)(2.0)
