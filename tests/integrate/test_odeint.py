@@ -444,3 +444,10 @@ E = fg.errors
 def test_bad_input(args: Any, options: Any, error: Any, text: str, derivative: str) -> None:
     with pytest.raises(error, match=text):
         fg.odeint(*args, **{"derivative": derivative, **options})
+
+
+def test_the_first_time_has_a_derivative_where_slopes_depend_on_time() -> None:
+    def end(start: Any) -> Any:
+        return fg.odeint(lambda y, t: t, 0.0, fnp.stack([start, 1.0]))[-1]
+
+    np.testing.assert_allclose(fg.grad(end)(0.25), -0.25, rtol=1e-9)  # of (1 - start²) / 2

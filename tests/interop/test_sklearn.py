@@ -356,3 +356,9 @@ def test_means_over_rows_are_weighted() -> None:
     values = np.array([[1.0, 3.0], [5.0, 7.0], [0.0, 2.0]])
     assert _mean(values, np.array([1.0, 2.0, 1.0])) == (2.0 + 2 * 6.0 + 1.0) / 4
     assert _mean(values, None) == 3.0
+
+
+def test_two_classes_are_decided_by_the_difference_of_logits() -> None:
+    x = np.array([[-2.0], [-1.0], [1.0], [2.0]])
+    model = Classifier(random_state=0).fit(x, np.array([0, 0, 1, 1]))
+    assert ((model.decision_function(x) > 0) == model.predict(x).astype(bool)).all()
