@@ -182,3 +182,8 @@ def test_derivatives_of_such_programs_are_those_of_the_function() -> None:
     assert_allclose(
         fg.vmap(lambda x: copied(w, x, y))(batch)[1], f(w, x + 1.0, y), rtol=1e-9, atol=1e-12
     )
+
+
+def test_a_longer_matrix_with_ones_on_its_diagonal_is_no_identity() -> None:
+    program = fg.program(lambda x: x @ fnp.asarray(np.eye(64, 80)))(np.ones((100, 64)))
+    assert copy_products_with_identities(program) is program
