@@ -120,6 +120,9 @@ def test_matrices_have_their_property(a, q, low, clustered):
 
 def test_drawn_values_are_not_only_the_simple_ones() -> None:
     assert np.all(np.asarray(found(st.tensors("int64", 3), lambda x: np.max(x) < 0)) < 0)
+    assert found(st.spd(1), lambda x: True).shape == (1, 1)
+    found(st.pytrees(max_leaves=1), lambda x: True)
+    found(st.functions(2, 2, max_steps=1), lambda f: True)
     rotated = found(st.clustered_spectrum(3, 2), lambda x: abs(x[0, 1]) > 0.05)
     assert rotated[0, 1] == rotated[1, 0]
 
