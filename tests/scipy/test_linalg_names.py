@@ -259,12 +259,12 @@ REFUSED_AS_STACKS = [
     *["expm_cond", "lstsq", "lu_solve", "norm", "orthogonal_procrustes", "solve_circulant"],
     *["solve_discrete_lyapunov", "subspace_angles", "solve_toeplitz"],
 ]
-REFUSED = [("eigvalsh", 3), ("eigvalsh_tridiagonal", 2), ("matmul_toeplitz", 1), ("solve", 1)]
-REFUSED += [("solve_banded", 0), ("solveh_banded", 0)]  # a vector beside a matrix
+SOME_REFUSED = [("eigvalsh", 3), ("eigvalsh_tridiagonal", 2), ("matmul_toeplitz", 1), ("solve", 1)]
+SOME_REFUSED += [("solve_banded", 0), ("solveh_banded", 0)]  # a vector beside a matrix
 
 
 @together(
-    ("name", "number"), [c for c in ALL if c[0] not in REFUSED_AS_STACKS and c not in REFUSED]
+    ("name", "number"), [c for c in ALL if c[0] not in REFUSED_AS_STACKS and c not in SOME_REFUSED]
 )
 def test_stacks_have_the_values_of_their_examples(name: str, number: int) -> None:
     args, options = CALLS[name][number]
