@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain, count, filterfalse, islice
-from string import ascii_lowercase
+from typing import Final
+
+_LETTERS: Final = "abcdefghijklmnopqrstuvwxyz"
 
 
 def letters(number: int) -> str:
@@ -24,7 +26,7 @@ def letters(number: int) -> str:
 def variable_names(inputs: Sequence[str], total: int) -> list[str]:
     """Names for ``total`` variables: inputs' names if they are identifiers, else letters."""
     taken = frozenset([name for name in inputs if name.isidentifier()])
-    names = chain(ascii_lowercase, map(letters, count(len(ascii_lowercase))))
+    names = chain(_LETTERS, map(letters, count(len(_LETTERS))))
     spare = filterfalse(taken.__contains__, names)
     named = [name if name in taken else next(spare) for name in inputs]
     return [*named, *islice(spare, total - len(inputs))]

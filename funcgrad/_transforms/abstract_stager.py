@@ -24,7 +24,8 @@ from funcgrad._core.trace import RAW, Value, begin_level, running_traces
 from funcgrad._programs.equation import Equation, spec_inside
 from funcgrad._programs.program import Program
 from funcgrad._transforms.batch import Batcher
-from funcgrad._transforms.calls import Call, RuleCall
+from funcgrad._transforms.call import Call
+from funcgrad._transforms.calls import RuleCall
 from funcgrad._transforms.composite import Composite
 from funcgrad._transforms.record import Recorder
 from funcgrad._transforms.stager import Staged, Stager

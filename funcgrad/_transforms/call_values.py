@@ -39,7 +39,8 @@ from funcgrad._programs.equation import Constant, Equation, Params, spec_inside
 from funcgrad._programs.inline import inlined, with_changed_programs
 from funcgrad._programs.program import Program
 from funcgrad._transforms.auxiliary import WithAux
-from funcgrad._transforms.calls import Call, Part, RuleCall, Values, with_closed
+from funcgrad._transforms.call import Call, Values
+from funcgrad._transforms.calls import Part, RuleCall, with_closed
 from funcgrad._transforms.composite import ClosureError, bind_composite
 from funcgrad._transforms.flat_functions import FlatFunction, call_primitive
 from funcgrad.errors import TracerError

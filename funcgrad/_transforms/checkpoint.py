@@ -37,8 +37,8 @@ from funcgrad._programs.program import Program
 from funcgrad._transforms.accumulation import Variables, accumulate, finished
 from funcgrad._transforms.arguments import call_values, check_function, values_of
 from funcgrad._transforms.auxiliary import WithAux
+from funcgrad._transforms.call import Call
 from funcgrad._transforms.call_values import has_linear_rules, has_rules
-from funcgrad._transforms.calls import Call
 from funcgrad._transforms.composite import bind_composite, innermost_trace
 from funcgrad._transforms.entries import Entry, VariableMap, pull_back, push_through
 from funcgrad._transforms.flat_functions import call_primitive

@@ -17,7 +17,7 @@ from funcgrad._core.specs import Spec, dtype_of, is_inexact, spec_of
 from funcgrad._core.trace import Trace, Value
 from funcgrad._core.users_values import ArrayLike, operand
 from funcgrad._transforms.accumulation import Variables, accumulate
-from funcgrad._transforms.calls import Call
+from funcgrad._transforms.call import Call
 from funcgrad._transforms.composite import Recording, bind_composite, innermost_trace
 from funcgrad._transforms.entries import Entry
 from funcgrad._transforms.masked import Cotangent, fit_cotangent

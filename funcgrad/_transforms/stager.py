@@ -39,6 +39,7 @@ from funcgrad._programs.equation import Constant, Equation, Guard, Params, read_
 from funcgrad._programs.names import variable_names
 from funcgrad._programs.origins import line_around
 from funcgrad._programs.program import Program
+from funcgrad._transforms.call import Call
 from funcgrad._transforms.call_values import (
     CUSTOM_CALL,
     FOREIGN_CALL,
@@ -49,7 +50,7 @@ from funcgrad._transforms.call_values import (
     key_of,
     staged_call,
 )
-from funcgrad._transforms.calls import Call, RuleCall
+from funcgrad._transforms.calls import RuleCall
 from funcgrad._transforms.composite import Composite, bind_composite, check_closure
 from funcgrad._transforms.constant_pool import ConstantPool
 from funcgrad.errors import TracerError

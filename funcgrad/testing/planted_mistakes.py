@@ -36,7 +36,7 @@ from funcgrad._programs.equation import Equation
 from funcgrad._programs.inline import with_changed_programs
 from funcgrad._programs.program import Program
 from funcgrad._transforms.arguments import check_function
-from funcgrad._transforms.calls import Call
+from funcgrad._transforms.call import Call
 from funcgrad._transforms.flat_functions import run_pulled, run_pushed
 from funcgrad._transforms.forward import jvp
 from funcgrad._transforms.masked import Cotangent, Masked

@@ -7,7 +7,6 @@ its functions.
 from __future__ import annotations
 
 import re
-from string import Template
 from typing import Final
 
 from funcgrad._backends.native.cpython import ARRAY_FLAGS, DENSE, HEAD, TUPLE_ITEMS, WRITABLE
@@ -18,7 +17,8 @@ def runtime_text() -> str:
     """The text of the runtime's module."""
     layout = {"head": HEAD, "type": HEAD - 8, "flags": ARRAY_FLAGS, "items": TUPLE_ITEMS}
     steps = {step.name.lower(): step.value for step in TableStep}
-    text = Template(ENTRY + _TEXT).substitute(layout, dense=DENSE, writable=WRITABLE, **steps)
+    values = {**layout, "dense": DENSE, "writable": WRITABLE, **steps}
+    text = re.sub(r"\$(\w+)", lambda match: str(values[match[1]]), ENTRY + _TEXT)
     return _OFFSET.sub(
         r"\1\2.place = getelementptr i8, ptr \4, i64 \5\n\1\2 = load \3, ptr \2.place", text
     )

@@ -182,7 +182,7 @@ class _Writer:
         """Write the lines of all equations, and ``del`` after the last use of large arrays."""
         dropped, guards = self.dropped(), self.program.index.guards
         plan = self.plan
-        kept = [self.text(v) for v in (*plan.reused, *plan.turns)]  # for the next step
+        held = [self.text(v) for v in (*plan.reused, *plan.turns)]  # for the next step
         for position, defined in enumerate(self.program.index.results):
             self.equation(position)
             self.enter(defined)
@@ -190,7 +190,7 @@ class _Writer:
                 for guard in guards.get(variable, ()):
                     self.guard(guard)
             names = [self.text(variable) for variable in dropped.get(position, ())]
-            names = [name for name in names if name not in kept]
+            names = [name for name in names if name not in held]
             if names:
                 self.line(f"del {', '.join(names)}")
 
