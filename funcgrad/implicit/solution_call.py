@@ -22,13 +22,13 @@ from funcgrad._core.trace import RAW, Trace, Value, concrete
 from funcgrad._primitives.joining import stack
 from funcgrad._primitives.reduction import reduce_sum
 from funcgrad._primitives.structural import unfollowed
+from funcgrad._transforms.call import by_rules
 from funcgrad._transforms.calls import (
     JvpCall,
     Part,
     RuleCall,
     Rules,
     Stage,
-    by_rules,
     filled,
 )
 from funcgrad._transforms.composite import (

@@ -30,8 +30,9 @@ X = fg.tensor([1.0, 2.0, 3.0])
 
 @pytest.fixture(autouse=True)
 def _best_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Code is never improved, as if it were the best."""
+    """Code is never improved, as if it were the best, and ``fg.debug`` was never used."""
     monkeypatch.setattr("funcgrad._backends.native.native_code._PATIENCE", 0)
+    monkeypatch.setattr("funcgrad._hooks.result_watch.WATCHING.begun", False)
 
 
 class NotTakenError(Exception):
