@@ -138,6 +138,8 @@ class Jitted(DirectlyCalled, Generic[P, R]):
         leaves, structure = pytrees.flatten(dynamic)
         values = self._values(leaves, structure, static)
         if not all(type(value) in RAW for value in values):
+            if belongs_to_caller():  # here, as functions that call one another may be many
+                return self._function(*args, **kwargs)
             return self._inside(args, kwargs, values, structure)
         argument_types = tuple([argument_type(value) for value in values])
         parts = parts_of(structure)
@@ -155,8 +157,6 @@ class Jitted(DirectlyCalled, Generic[P, R]):
 
     def _inside(self, args: Any, kwargs: Any, values: Sequence[Value], structure: Structure) -> R:
         """Call on tracers: by the variant for raw numbers of their shapes and dtypes."""
-        if belongs_to_caller():
-            return self._function(*args, **kwargs)
         static = self._split(args, kwargs)[0]
         examples = [example(value) for value in values]
         argument_types = tuple([argument_type(value) for value in examples])

@@ -14,8 +14,9 @@ from funcgrad._core.primitive import Primitive
 from funcgrad._core.trace import Trace, Value
 from funcgrad._programs.equation import Params
 from funcgrad._programs.program import Program
+from funcgrad._transforms.call import Values
 from funcgrad._transforms.call_values import CUSTOM_CALL, FrozenCall
-from funcgrad._transforms.calls import Part, RuleCall, Rules
+from funcgrad._transforms.calls import Part, RuleCall, Rules, Stage
 from funcgrad._transforms.checkpoint import CHECKPOINT
 from funcgrad._transforms.composite import Recording
 from funcgrad._transforms.flat_functions import CallSignature
@@ -37,11 +38,13 @@ class _SavedCall(RuleCall):
     def batched_rules(self, size: int, flags: Sequence[bool], around: Trace | None) -> Rules:
         return ()
 
-    def staged_rules(self, *_: Any) -> Sequence[Any]:
+    def staged_rules(self, stage: Stage, args: Values, outs: Values) -> Sequence[Part]:
         return ()
 
     @classmethod
-    def rules_with_closed(cls, *_: Any) -> Rules:
+    def rules_with_closed(
+        cls, signature: Any, function: Any, rules: Sequence[Any], args: int, outs: int
+    ) -> Rules:
         return ()
 
 

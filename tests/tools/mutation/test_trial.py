@@ -91,7 +91,7 @@ def test_what_quick_and_slow_tests_see_and_what_they_miss(tmp_path: Path) -> Non
     done = subprocess.run(
         command,
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        env={**os.environ, "PYTHONPATH": str(tmp_path), "HYPOTHESIS_NO_PLUGINS": "1"},
         capture_output=True,
         text=True,
         check=False,
