@@ -165,6 +165,18 @@ def call_back(
     site.continue_if(site.lines.op(f"icmp eq i32 {status}, 0"))
 
 
+def call_back_at(site: FunctionSite, step: EquationStep, label: str) -> None:
+    """Write the call of a function at a label that ``leave_unless`` leads to.
+
+    The addresses of operands are made at the label: values from behind the loops are unknown there.
+    """
+
+    def call() -> None:
+        call_back(site, step, [site.at(operand) for operand in step.equation.operands])
+
+    site.lines.apart(label, call)
+
+
 def each_example(
     site: FunctionSite,
     stack: Shape,

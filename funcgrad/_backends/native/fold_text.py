@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from funcgrad._backends.native.call_text import call_back
+from funcgrad._backends.native.call_text import call_back_at
 from funcgrad._backends.native.function_site import FunctionSite
 from funcgrad._backends.native.indexed_text import in_vectors
 from funcgrad._backends.native.instructions import Value, memory_type, part_of
@@ -63,17 +63,7 @@ def write_scanning(site: FunctionSite, step: Scanning) -> None:
     site.work += prod(spec.shape)
     lines.counted(prod(spec.shape[: step.axis]), outer)
     if checks:
-        _call_back_at(site, step, beyond)
-
-
-def _call_back_at(site: FunctionSite, step: Scanning | Folding, label: str) -> None:
-    """Have the operation called back at a label."""
-    after = site.lines.fresh_label("folded")
-    site.lines.jump(after)
-    site.lines.begin_block(label)
-    call_back(site, step, [site.at(v) for v in step.equation.operands])
-    site.lines.jump(after)
-    site.lines.begin_block(after)
+        call_back_at(site, step, beyond)
 
 
 def _leave_unless_finite(lanes: Lanes, element: Value, label: str) -> None:
@@ -121,7 +111,7 @@ def write_folding(site: FunctionSite, step: Folding) -> None:
     site.work += prod(shape)
     lines.counted(prod(shape[: step.axis]), outer)
     if dtype.kind == "c":
-        _call_back_at(site, step, beyond)
+        call_back_at(site, step, beyond)
 
 
 class _FoldWriter:

@@ -280,7 +280,10 @@ class FunctionText:
         self.begin_block(after)
 
     def apart(self, label: str, write: Callable[[], object]) -> None:
-        """Write a block that only ``leave_unless`` leads to; behind it both ways go on."""
+        """Write a block that only ``leave_unless`` leads to; behind it both ways go on.
+
+        ``write`` can use only values from before ``leave_unless``, and makes all others itself.
+        """
         after = self.fresh_label("after")
         self.jump(after)
         self.begin_block(label)

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from funcgrad._backends.native.call_text import call_back
+from funcgrad._backends.native.call_text import call_back_at
 from funcgrad._backends.native.function_site import FunctionSite
 from funcgrad._backends.native.instructions import part_of
 from funcgrad._backends.native.lanes import Lanes
@@ -126,8 +126,7 @@ class _PlacesWriter:
         firsts = [str(self._places.start), "0", *["0"] * len(self._places.indices)]
         walk(lines, self._sizes[:rank], [s[:rank] for s in self._strides], firsts, row)
         if not self._is_bounded:
-            operands = [self._site.at(v) for v in self._step.equation.operands]
-            lines.apart(self._beyond, lambda: call_back(self._site, self._step, operands))
+            call_back_at(self._site, self._step, self._beyond)
 
     def _row(
         self, place: str, number: str, at: Sequence[str], element: _Write, otherwise: _Write | None
