@@ -147,8 +147,12 @@ class Value:
     __le__, _ = _operator(np.less_equal)
     __gt__, _ = _operator(np.greater)
     __ge__, _ = _operator(np.greater_equal)
-    __eq__, _ = _operator(np.equal)  # type: ignore[assignment]  # a value of the algebra
-    __ne__, _ = _operator(np.not_equal)  # type: ignore[assignment]
+
+    def __eq__(self, other: Scalar) -> Value:  # type: ignore[override]  # a value of the algebra
+        return self.lanes.apply(np.equal, self, other)
+
+    def __ne__(self, other: Scalar) -> Value:  # type: ignore[override]
+        return self.lanes.apply(np.not_equal, self, other)
 
     def __pow__(self, other: Scalar) -> Value:
         is_square = type(other) is int and other == 2
