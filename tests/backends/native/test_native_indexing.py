@@ -95,6 +95,17 @@ def test_an_integer_out_of_bounds_is_numpys_error(wrong: int) -> None:
         looped(x, index)
 
 
+def test_windows_are_operands_of_indexing_out_of_bounds() -> None:
+    def f(x: Any, i: Any) -> Any:
+        double = 2.0 * x
+        return double[2:][i[1:]] + double[1:].at[i[1:]].add(double[3:6])[:3]
+
+    x, index = np.arange(9.0), np.array([0, 3, -2, 1])
+    assert_same(f, x, index, exact=True)
+    with pytest.raises(IndexError, match="index 40 is out of bounds"):
+        native(f)(x, 10 * index + 10)
+
+
 def test_unsigned_integers_beyond_all_bounds() -> None:
     index = np.array([1, 2**64 - 1, 2**63], np.uint64)
     f = lambda x, i: x[i]  # noqa: E731
