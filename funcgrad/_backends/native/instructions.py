@@ -236,8 +236,10 @@ class Builder:
     @property
     def single(self) -> Self:
         """The builder of scalars in the same function."""
+        if self.width == 1:  # an object that held itself would wait for the garbage collector
+            return self
         if self._single is None:
-            self._single = self if self.width == 1 else type(self)(self.lines, 1)
+            self._single = type(self)(self.lines, 1)
         return self._single
 
     def apply(self, ufunc: np.ufunc, *operands: Scalar) -> Value:
