@@ -6,6 +6,7 @@ Its inner loops run over whole arrays; operations without one are called back.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
 from typing import Any, Final
 
@@ -202,26 +203,24 @@ def each_example(
     kind, lines, outermost = memory_type(dtype), site.lines, first_loop(stack)
     strides = [_stack_strides(view, core, len(stack)) for view, core in arrays]
 
-    def loops(axis: int, pointers: Sequence[str]) -> None:
-        if axis == len(stack):
-            body(pointers)
-            return
-        if stack[axis] == 1:
-            loops(axis + 1, pointers)
-            return
-
+    def loop(axis: int, inside: Callable[[Sequence[str]], None], pointers: Sequence[str]) -> None:
         def step(index: str, _: Sequence[str]) -> Sequence[str]:
             moved = [
                 lines.row(pointer, index, steps[axis], kind)
                 for pointer, steps in zip(pointers, strides, strict=True)
             ]
-            loops(axis + 1, moved)
+            inside(moved)
             return ()
 
         start, stop = span if span is not None and axis == outermost else (0, stack[axis])
         lines.counted(stop, step, start=start)
 
-    loops(0, [lines.address(site.pointer(v.buffer), v.offset, kind) for v, _ in arrays])
+    # A function that calls itself by name would hold itself, and with the site all constants.
+    write = body
+    for axis in reversed(range(len(stack))):
+        if stack[axis] != 1:
+            write = partial(loop, axis, write)
+    write([lines.address(site.pointer(v.buffer), v.offset, kind) for v, _ in arrays])
 
 
 def first_loop(stack: Shape) -> int | None:

@@ -18,7 +18,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from functools import cache
 from typing import Final, TypeAlias
 
 from funcgrad._backends.native.cpython import COPYING
@@ -253,24 +252,27 @@ def parts(
         for (head, *others), text in zip(names, functions, strict=True)
     }
     known, texts, waiting = {**definitions, **local}, list[str](), ["program"]
-
-    @cache
-    def size(name: str) -> int:
-        text = known[name].text
-        others = [other for other in _NAME.findall(text)[1:] if other in known]
-        return len(text) + sum(map(size, others))
-
+    sizes: dict[str, int] = {}
     for name in waiting:  # which grows
         if name not in local:
             continue
         copies, heads = list[SharedFunction](), list[str]()
-        if size(name) <= limit:
+        if _size(name, known, sizes) <= limit:
             copies = needed(known, local[name].uses)
         else:
             heads = [f"declare {known[other].head}" for other in sorted(local[name].uses)]
             waiting += sorted(local[name].uses.difference(waiting))
         texts.append(module_text(copies, [*declarations, *heads], [f"define {local[name].text}"]))
     return texts, [name for name in waiting if name not in local]
+
+
+def _size(name: str, known: Mapping[str, SharedFunction], sizes: dict[str, int]) -> int:
+    """The characters of a function with copies of all that it calls; sizes found are kept."""
+    if name not in sizes:
+        text = known[name].text
+        others = [other for other in _NAME.findall(text)[1:] if other in known]
+        sizes[name] = len(text) + sum([_size(other, known, sizes) for other in others])
+    return sizes[name]
 
 
 def _taken_apart(text: str, uses: Iterable[str]) -> SharedFunction:
