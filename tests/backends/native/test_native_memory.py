@@ -1,5 +1,6 @@
 """Memory of a call: results lie where nothing lies that is still read."""
 
+import gc
 from collections.abc import Callable
 from typing import Any
 
@@ -7,6 +8,7 @@ import numpy as np
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
+from funcgrad._backends.native.function_text import FunctionText
 from funcgrad._backends.native.native_backend import NATIVE
 from funcgrad._backends.native.sharing import MemoryPlan
 from tests.together import together
@@ -119,3 +121,18 @@ def test_places_of_one_time_do_not_meet() -> None:
         assert end <= latest
         placed.append((place, size, begin, end))
     assert {plan.located(place)[0] for place, *_ in placed} == {"%o0", "%arena"}
+
+
+def test_writers_are_free_when_they_have_written() -> None:
+    """Nothing that writes a program is in a cycle, which would keep the program's constants."""
+    x = np.ones((3, 9, 9))
+    for f in (fnp.tanh, lambda x: x @ x, lambda x: fnp.exp(x) if x[0, 0, 0] > 0 else x):
+        gc.collect()
+        gc.set_debug(gc.DEBUG_SAVEALL)  # also while another thread writes a program
+        try:
+            arena(f, x)
+            gc.collect()
+            assert not [each for each in gc.garbage if isinstance(each, FunctionText)]
+        finally:
+            gc.set_debug(0)
+            gc.garbage.clear()
