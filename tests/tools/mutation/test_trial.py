@@ -71,6 +71,8 @@ def test_what_quick_and_slow_tests_see_and_what_they_miss(tmp_path: Path) -> Non
     files = {
         "pyproject.toml": "[tool.pytest.ini_options]\nmarkers = ['slow']\npythonpath = ['.']\n"
         "testpaths = ['tests/test_clipping.py']\naddopts = ['--import-mode=importlib']\n",
+        "tests/__init__.py": "",  # else an installed project's folder of tests comes first
+        "tests/tools/__init__.py": "",
         "tests/conftest.py": CONFTEST,
         "funcgrad/__init__.py": "",
         "funcgrad/clipping.py": SOURCE,
