@@ -55,8 +55,8 @@ def chosen_backend(backend: Any, operation: str, exact: bool = False, threads: i
     names = ", ".join(map(repr, _NAMES))
     if isinstance(backend, str):
         raise ArgumentError(
-            f"{operation}: there is no backend called {backend!r}. There are {names}. Pass a"
-            " backend of your own as an object."
+            f"{operation}: there is no backend called {backend!r}. Choose from {names},"
+            " or pass a backend of your own as an object."
         )
     missing = [member for member in _MEMBERS if not hasattr(backend, member)]
     if missing or isinstance(backend, type):

@@ -294,10 +294,11 @@ def bind_closure(
 ) -> list[Value]:
     """Bind a call, with the values of inner transformations that it closes over as arguments.
 
-    Such a value belongs to a transformation further in than those of the arguments, and reverse
-    mode runs a rule when that one has ended. If the function closes over such a value, its results
-    show it: ``bind`` raises ``ClosureError``. If only a rule does, nothing shows it. So the rule is
-    staged to find out where the inner transformation is a batch; elsewhere it reads the raw value.
+    Such a value belongs to a transformation inside the transformations of the arguments. Reverse
+    mode runs a rule after the inner transformation has ended. If the function closes over such a
+    value, its results show it: ``bind`` raises ``ClosureError``. If only a rule does, nothing shows
+    it. So the rule is staged to find out where the inner transformation is a batch; elsewhere it
+    reads the raw value.
 
     >>> import funcgrad as fg
     >>> import funcgrad.numpy as fnp

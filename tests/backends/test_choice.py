@@ -53,7 +53,7 @@ def test_a_backend_is_chosen_by_name_or_by_value():
     lowered = fg.jit(lambda x: x + 1, backend=Plain()).lower(X)
     assert (lowered.backend.name, lowered.source) == ("plain", "plainly")
     for name in ("llvm", "nonsense"):
-        with pytest.raises(ArgumentError, match=f"no backend called '{name}'. There are 'numpy'"):
+        with pytest.raises(ArgumentError, match=f"no backend called '{name}'. Choose from 'numpy'"):
             fg.jit(lambda x: x, backend=name)
     with pytest.raises(ArgumentError, match="has no supports, prepare, compile, inspect"):
         fg.jit(lambda x: x, backend=SimpleNamespace(name="x"))

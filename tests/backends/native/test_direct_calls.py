@@ -276,7 +276,7 @@ def test_errors_are_those_of_python() -> None:
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs timers of POSIX")
 def test_exceptions_of_signals_go_through() -> None:
-    """Even if they are no interrupts: an error of a program's own is told by Python."""
+    """A signal handler's exception is raised unchanged; Python explains errors of the program."""
     g = native(lambda x, n: fg.while_loop(lambda c: c < n, lambda c: c + x, x * 0.0), 1.0, 10.0)
     assert float(taken(g, 1.0, 10.0)) == 10.0
 

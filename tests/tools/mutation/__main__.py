@@ -121,7 +121,7 @@ def _chosen(options: argparse.Namespace) -> list[Planned]:
 
 
 def _in_a_copy(given: Sequence[str], options: argparse.Namespace) -> int:
-    """Run this in a copy of the repository, where all paths are those of the copy."""
+    """Run the tool in a copy of the repository; all paths lead into the copy."""
     reach = options.reach
     if reach is None:
         reach = Path(tempfile.gettempdir(), f"funcgrad-reach-{digest(ROOT)}.npz")
