@@ -61,6 +61,7 @@ __all__ = [
     "ArgumentError",
     "AxisError",
     "BatchError",
+    "BatchWarning",
     "CheckError",
     "ChunkError",
     "ConditionError",
@@ -193,6 +194,10 @@ class ConvergenceError(FuncgradError, RuntimeError):
 
 class BatchError(FuncgradError, ValueError):
     """Batch axes or batch sizes do not fit the arguments of a batched function."""
+
+
+class BatchWarning(UserWarning):
+    """A batched function takes so many paths that it is as slow as a loop over the examples."""
 
 
 class TreeError(FuncgradError, ValueError):

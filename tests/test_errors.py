@@ -7,6 +7,7 @@ dtypes, cause, remedy.
 import pickle
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -457,10 +458,11 @@ def test_objects_in_the_arguments_and_results_of_vmap_are_refused_with_their_pat
 )
 def test_one_example_of_a_batch_is_no_number(use: Any, words: str) -> None:
     reasons = (words, "inside vmap this stands for one example", "fnp.where", "in_axes=None")
+    one_run = partial(fg.vmap, branches=False)
     with refuses(TracerError, *reasons):
-        fg.vmap(use)(np.array([1, 2]))
+        one_run(use)(np.array([1, 2]))
     with refuses(TracerError, *reasons):
-        fg.vmap(fg.vmap(use))(np.array([[1, 2]]))
+        one_run(one_run(use))(np.array([[1, 2]]))
 
 
 def test_control_flow_on_a_value_that_is_batched_and_differentiated() -> None:
@@ -468,9 +470,15 @@ def test_control_flow_on_a_value_that_is_batched_and_differentiated() -> None:
         return x if x > 0 else -x
 
     with refuses(TracerError, "bool(t), or `if`", "inside vmap"):
-        fg.vmap(fg.grad(f))(X)
+        fg.vmap(fg.grad(f), branches=False)(X)
     with refuses(TracerError, "bool(t), or `if`", "inside vmap"):
-        fg.grad(lambda x: fnp.sum(fg.vmap(f)(x)))(X)
+        fg.grad(lambda x: fnp.sum(fg.vmap(f, branches=False)(x)))(X)
+
+
+@pytest.mark.parametrize("use", [np.asarray, bytes, lambda x: x.tobytes(), pickle.dumps])
+def test_a_batch_is_not_handed_to_other_code_example_by_example(use: Any) -> None:
+    with refuses(TracerError, "inside vmap this stands for one example"):
+        fg.vmap(use)(np.array([1, 2]))
 
 
 # --------------------------------------------------------------- tracers as numbers
@@ -789,7 +797,15 @@ def branching(x: Any) -> Any:
     return -doubled
 
 
-@pytest.mark.parametrize("transform", [fg.vmap, fg.jit, fg.program, lambda f: fg.vmap(fg.grad(f))])
+@pytest.mark.parametrize(
+    "transform",
+    [
+        lambda f: fg.vmap(f, branches=False),
+        fg.jit,
+        fg.program,
+        lambda f: fg.vmap(fg.grad(f), branches=False),
+    ],
+)
 def test_a_tracer_error_names_the_users_line(transform: Any) -> None:
     with pytest.raises(TracerError) as caught:
         transform(branching)(np.ones(3))

@@ -30,7 +30,7 @@ from funcgrad._transforms.abstract_stager import running_stager, staged_body
 from funcgrad._transforms.active_examples import active_mask, is_batched, with_active
 from funcgrad._transforms.arguments import check_function
 from funcgrad._transforms.auxiliary import WithAux
-from funcgrad._transforms.batch import Batched
+from funcgrad._transforms.batcher import Batched
 from funcgrad._transforms.stager import Staged
 from funcgrad.errors import ArgumentError, FunctionError
 from funcgrad.tensor.tensor import Tensor, wrap

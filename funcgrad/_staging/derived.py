@@ -36,7 +36,7 @@ from funcgrad._passes.pipeline import optimize
 from funcgrad._programs.program import Program
 from funcgrad._staging.entry import told_by_operation
 from funcgrad._transforms.auxiliary import WithAux
-from funcgrad._transforms.batch import Batcher
+from funcgrad._transforms.batcher import Batcher
 from funcgrad._transforms.call_values import has_linear_rules, runs_python
 from funcgrad._transforms.composite import Composite, Interpreter, Recording, bind_composite
 from funcgrad._transforms.flat_functions import call_primitive, push_values, run_batched, run_pulled

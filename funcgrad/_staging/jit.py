@@ -47,6 +47,7 @@ from funcgrad._staging.entry import Form, argument_type, write_entry
 from funcgrad._staging.lowered import Failure, Lowered
 from funcgrad._staging.signature import Signature, make_variant
 from funcgrad._staging.static_arguments import exact, hinted, parts_of, static_places, unhashable
+from funcgrad._transforms.answers import UnstagedError
 from funcgrad._transforms.arguments import call_values, check_function
 from funcgrad._transforms.stage import stage
 from funcgrad._transforms.transformed import importable_name
@@ -247,7 +248,12 @@ class Jitted(DirectlyCalled, Generic[P, R]):
             return MISS
         self._stagings.append(None)
         capture = Capture(*self._roots(args, kwargs))
-        staged = capture.run(lambda: self._staged(args, kwargs), self._warn)
+        try:
+            staged = capture.run(lambda: self._staged(args, kwargs), self._warn)
+        except UnstagedError as error:
+            variants.watched = False
+            self._warn(f"runs without being staged: under vmap it {error.reason}.")
+            return MISS
         if staged is None:
             variants.watched = False
             self._warn(

@@ -23,7 +23,7 @@ from funcgrad._core.structure.structures import Control
 from funcgrad._core.trace import RAW, Value, begin_level, running_traces
 from funcgrad._programs.equation import Equation, spec_inside
 from funcgrad._programs.program import Program
-from funcgrad._transforms.batch import Batcher
+from funcgrad._transforms.batcher import Batcher
 from funcgrad._transforms.call import Call
 from funcgrad._transforms.calls import RuleCall
 from funcgrad._transforms.composite import Composite

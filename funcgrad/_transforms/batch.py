@@ -1,6 +1,4 @@
-"""Batching: ``vmap`` and the tracer behind it.
-
-To the function a batched tracer is one example; inside the tracer, the batch is on axis 0.
+"""Batching: ``vmap``.
 
 >>> import funcgrad as fg
 >>> fg.vmap(lambda x, y: x * y, in_axes=(0, None))(fg.tensor([1.0, 2.0]), 10.0)
@@ -9,34 +7,25 @@ Tensor([10., 20.])
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from operator import index
-from typing import Any, Final, ParamSpec
+from typing import Any, NamedTuple, ParamSpec
 
 import numpy as np
 
+from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._base.users_line import warn_user
 from funcgrad._core import pytrees
-from funcgrad._core.context import delegate, delegated, holds_linear, within_linear
-from funcgrad._core.primitive import Primitive
 from funcgrad._core.pytrees import Structure
-from funcgrad._core.specs import Shape, shape_of
-from funcgrad._core.trace import (
-    Raw,
-    Trace,
-    Value,
-    begin_level,
-    bind1,
-    bind2,
-    concrete,
-    escaped,
-    running_traces,
-)
+from funcgrad._core.specs import dtype_of, shape_of
+from funcgrad._core.trace import Value, begin_level
 from funcgrad._hints.lookup import answering
 from funcgrad._primitives.broadcasting import broadcast_to
+from funcgrad._primitives.reduction import reduce_any
 from funcgrad._primitives.structural import move_axis
-from funcgrad._transforms.active_examples import refuses_numbers, with_stand_ins
+from funcgrad._transforms.answers import Division, Rows
 from funcgrad._transforms.arguments import (
     call_values,
     check_function,
@@ -45,150 +34,15 @@ from funcgrad._transforms.arguments import (
     leaf_name,
     values_of,
 )
+from funcgrad._transforms.batcher import REFUSES, SELECTS, Batcher, examples_at
 from funcgrad._transforms.callables import Axes
-from funcgrad._transforms.composite import Composite
+from funcgrad._transforms.paths import MANY_PATHS, Group, Part, Path, explored, joined, selected
+from funcgrad._transforms.selection import MOST_PATHS, Selection
 from funcgrad._transforms.transformed import Watched
-from funcgrad.errors import BatchError, FuncgradError, TracerError
-from funcgrad.tensor.tensor import Tensor, wrap
+from funcgrad.errors import BatchError, BatchWarning, FuncgradError
+from funcgrad.tensor.tensor import wrap
 
 P = ParamSpec("P")  # named once only: so mypy knows the type of a lambda handed through
-_new: Final[Any] = object.__new__
-
-
-class Batched(Tensor):
-    """One example of a batch, standing for all of them."""
-
-    __slots__ = ("_trace",)
-
-    @property
-    def shape(self) -> Shape:
-        """The sizes of the axes of one example."""
-        return shape_of(self._value)[1:]
-
-    def _reveal(self, use: str, exact: bool) -> Raw:
-        self._trace.check()
-        raise TracerError(
-            f"{use}: inside vmap this stands for one example of a batch, so it has no single"
-            " value to use in Python. To choose for each example, write fnp.where(condition, a, b)."
-            " Pass values that do not depend on the batch with in_axes=None."
-        )
-
-
-class Batcher(Trace):
-    """The trace of ``vmap``."""
-
-    is_batch = True
-    __slots__ = ("_around", "_open", "size", "title")
-
-    def __init__(self, level: int, size: int, around: Trace | None = None) -> None:
-        super().__init__(level)
-        self.title = f"vmap over {size}"
-        self.size = size
-        self._open = True
-        self._around: tuple[Trace, ...] = ()
-        if isinstance(around, Batcher):
-            self._around = (around, *around._around)
-
-    def close(self) -> None:
-        """End the transformation; tracers used from now on raise."""
-        self._open = False
-
-    def check(self) -> None:
-        if not self._open and self not in running_traces():
-            raise escaped()
-
-    @contextmanager
-    def standing_in(self) -> Iterator[None]:
-        """Within this context, interpret operations on tracers of the traces around that ended."""
-        with ExitStack() as stack:
-            for trace in self._around:
-                stack.enter_context(delegated(trace, self))
-            yield
-
-    def _successor(self, *args: Value) -> Batcher | None:
-        """Find the trace that interprets an operation on tracers of batches that have ended.
-
-        A rule of a call may run later, as in a pullback, and may close over tracers of the batches
-        that the call belongs to. Others stand in for their traces, in the same order.
-        """
-        if not self._open:
-            interpreter: Batcher | None = delegate(self)
-            if interpreter is None:
-                self.check()
-            return interpreter
-        for value in args:
-            if type(value) is Batched and value._trace is not self:
-                inside: Batcher | None = delegate(value._trace)
-                if inside is not None and inside.level > self.level:
-                    return inside
-        return None
-
-    def follow(self, data: Value) -> Batched:
-        """A tracer for a value with the batch on axis 0."""
-        tracer: Batched = _new(Batched)
-        tracer._value = data
-        tracer._trace = self
-        return tracer
-
-    def parts(self, value: Value) -> tuple[Value, bool]:
-        """A value as the transformations around this one see it, and whether it has the batch."""
-        if type(value) is Batched and (value._trace is self or value._trace in self._around):
-            return value._value, True
-        return concrete(value), False
-
-    def rebuild(self, tracer: Any, change: Callable[[Value], Value]) -> Value:
-        return self.follow(change(tracer._value))
-
-    def process1(self, primitive: Primitive, x: Value) -> Value:
-        """The fast path of ``process`` for elementwise operations of one argument."""
-        if not primitive.quick:
-            return self.process(primitive, (x,), {})
-        if not self._open and (interpreter := self._successor()):
-            return interpreter.process1(primitive, x)
-        return self.follow(bind1(primitive, x._value))
-
-    def process2(self, primitive: Primitive, x: Value, y: Value) -> Value:
-        """The fast path of ``process`` for elementwise operations whose axes line up already."""
-        if not primitive.quick:
-            return self.process(primitive, (x, y), {})
-        if (self._around or not self._open) and (interpreter := self._successor(x, y)):
-            return interpreter.process2(primitive, x, y)
-        first, batched = self.parts(x)
-        second, batched_too = self.parts(y)
-        rank, other = len(shape_of(first)) - batched, len(shape_of(second)) - batched_too
-        if (rank >= other or not batched) and (other >= rank or not batched_too):
-            return self.follow(bind2(primitive, first, second))
-        return self.process(primitive, (x, y), {})
-
-    def process(
-        self, primitive: Primitive, args: tuple[Value, ...], params: Mapping[str, Any]
-    ) -> Value:
-        """Apply the primitive's batching rule."""
-        if (self._around or not self._open) and (interpreter := self._successor(*args)):
-            return interpreter.process(primitive, args, params)
-        if refuses_numbers(primitive):
-            args = with_stand_ins(args)
-        parts = [self.parts(arg) for arg in args]
-        values = tuple([value for value, _ in parts])
-        flags = tuple([flag for _, flag in parts])
-        out = primitive.batch(primitive, self.size, values, flags, params)
-        return tuple(map(self.follow, out)) if type(out) is tuple else self.follow(out)
-
-    def process_call(self, call: Composite, args: Sequence[Value]) -> list[Value]:
-        """Let an operation that is met as a whole run on the batch."""
-        if holds_linear(self):
-            if not call.is_linear:
-                return list(delegate(self, is_linear=False).process_call(call, args))
-            with within_linear():
-                return self.process_call(call, args)
-        if (self._around or not self._open) and (interpreter := self._successor(*args)):
-            return interpreter.process_call(call, args)
-        return call.batch_in(self, args)
-
-    def batch_of(self, value: Value) -> Value:
-        """A value with the batch on axis 0, repeated for each example if it has none."""
-        data, flag = self.parts(value)
-        return data if flag else broadcast_to(data, shape=(self.size, *shape_of(data)))
 
 
 # What a lambda returns follows from its arguments' types, which are said where the batched function
@@ -196,7 +50,11 @@ class Batcher(Trace):
 # and mypy finds the overloads ambiguous, which is Any and in strict code an error.
 @answering
 def vmap(
-    f: Callable[P, Any], in_axes: Axes = 0, out_axes: Any = 0, axis_size: int | None = None
+    f: Callable[P, Any],
+    in_axes: Axes = 0,
+    out_axes: Any = 0,
+    axis_size: int | None = None,
+    branches: bool = True,
 ) -> Callable[..., Any]:
     """Map a function over an axis of its arguments, without a loop.
 
@@ -241,6 +99,21 @@ def vmap(
     check_function("vmap", f)
     _check_in_axes(in_axes)
 
+    warned: list[None] = []
+
+    def warn(line: str) -> None:
+        if not warned:
+            warned.append(None)
+            name = getattr(f, "__name__", type(f).__name__)
+            warn_user(
+                f"vmap: {name} took more than {MANY_PATHS} paths over a batch, which is as slow as"
+                f" a loop over the examples. Most divisions are at {line}: choose there with"
+                " fnp.where or fg.cond, or loop with fg.while_loop.",
+                BatchWarning,
+            )
+
+    follows = SELECTS if branches else REFUSES
+
     def batched(*args: Any, **kwargs: Any) -> Any:
         leaves, structure = pytrees.flatten((args, kwargs))
         axes = _in_axes(in_axes, args, kwargs)
@@ -252,7 +125,8 @@ def vmap(
         ]
         size = _size(values, axes, axis_size, structure, name)
         with begin_level() as level:
-            batcher = Batcher(level, size)
+            batcher = Batcher(level, size, follows)
+            error = None
             try:
                 followed = [
                     value if axis is None else batcher.follow(move_axis(value, axis, 0))
@@ -263,11 +137,173 @@ def vmap(
                 )
                 call: Callable[..., Any] = f
                 out = call(*inner_args, **inner_kwargs)
+            except BaseException as raised:
+                if batcher.runs_once:
+                    raise
+                error = raised
+                out = None
             finally:
                 batcher.close()
-            return _results(batcher, out, out_axes)
+            if batcher.division is None and batcher.selection is None:
+                return _results(batcher, out, out_axes)
+        mapped = [axis is not None for axis in axes]
+        inside = [batcher.parts(value)[0] for value in followed]
+        batch = _Batch(f, inside, mapped, structure, size)
+        return batch.call(_Outcome(batcher, out, error), out_axes, warn)
 
-    return Watched(batched, "vmap", (vmap, (f, in_axes, out_axes, axis_size)))
+    return Watched(batched, "vmap", (vmap, (f, in_axes, out_axes, axis_size, branches)))
+
+
+class _Outcome(NamedTuple):
+    """What a run of the function returned, and the trace that it ran under."""
+
+    batcher: Batcher
+    out: Any
+    error: BaseException | None
+
+
+@dataclass(slots=True, eq=False)
+class _Batch:
+    """A function with the arguments of a batch.
+
+    Attributes
+    ----------
+    f : callable
+    values : list of values
+        The leaves of the arguments, with the batch on axis 0 of those that are ``mapped``.
+    mapped : list of bool
+    structure : Structure
+    size : int
+    """
+
+    f: Callable[..., Any]
+    values: list[Value]
+    mapped: list[bool]
+    structure: Structure
+    size: int
+
+    def call(self, first: _Outcome, out_axes: Any, warn: Callable[[str], None]) -> Any:
+        """The function's results as trees, after the first run was not the only one."""
+        division = first.batcher.division
+        if division is None:
+            parts, structure = self._selected(first)
+        elif not self.size:
+            division.check_arrival(first.error)
+            parts, structure = self._of_no_example()
+        else:
+            division.check_arrival(first.error)
+            paths = self.divided(division, warn)
+            structure = _one_structure(paths)
+            parts = joined([Path(path.group, path.outcome[0]) for path in paths], self.size)
+        return _placed_tree(parts, structure, out_axes, self.size)
+
+    def _run(self, rows: Rows | None = None, selection: Selection | None = None) -> _Outcome:
+        """Run the function on some examples, which may be abandoned or select a path."""
+        out = error = None
+        values, size = self.values, self.size
+        if rows is not None:
+            size = len(rows)
+            pairs = zip(values, self.mapped, strict=True)
+            values = [examples_at(value, rows) if flag else value for value, flag in pairs]
+        with begin_level() as level:
+            batcher = Batcher(level, size, SELECTS)
+            batcher.selection = selection
+            try:
+                followed = [
+                    wrap(batcher.follow(value) if flag else value)
+                    for value, flag in zip(values, self.mapped, strict=True)
+                ]
+                args, kwargs = pytrees.unflatten(self.structure, followed)
+                out = self.f(*args, **kwargs)
+            except BaseException as raised:
+                if batcher.runs_once:
+                    raise
+                error = raised
+            finally:
+                batcher.close()
+        if batcher.division is not None:
+            batcher.division.check_arrival(error)
+        return _Outcome(batcher, out, error)
+
+    def divided(
+        self, division: Division, warn: Callable[[str], None] | None
+    ) -> list[Path[tuple[list[Part], Structure]]]:
+        """The results along each path, after the run on the whole batch was abandoned."""
+
+        def run(rows: Rows) -> tuple[tuple[list[Part], Structure] | None, Division | None]:
+            ran = self._run(rows)
+            if ran.batcher.division is not None:
+                return None, ran.batcher.division
+            return _parts(ran), None
+
+        return explored(Group(np.arange(self.size)), division, run, warn)
+
+    def _of_no_example(self) -> tuple[list[Part], Structure]:
+        """The results for an empty batch: those of an example of ones, left out."""
+        ones = [
+            np.ones((1, *shape_of(value)[1:]), dtype_of(value)) if flag else value
+            for value, flag in zip(self.values, self.mapped, strict=True)
+        ]
+        parts, structure = _parts(replace(self, values=ones, size=1)._run())
+        none = np.arange(0)
+        return [(examples_at(x, none) if flag else x, flag) for x, flag in parts], structure
+
+    def _selected(self, first: _Outcome) -> tuple[list[Part], Structure]:
+        """The results of a program: those of all paths, selected by who takes them."""
+        paths: list[Path[tuple[list[Part], Structure]]] = []
+        masks: list[Value] = []
+        failures: list[tuple[Selection, Exception]] = []
+        ran, waiting = first, []
+        while True:
+            selection: Any = ran.batcher.selection
+            if selection.refused is not None:
+                raise selection.refused
+            waiting += selection.others
+            if isinstance(ran.error, Exception):
+                failures.append((selection, ran.error))
+            elif ran.error is not None:
+                raise ran.error
+            else:
+                answers = "; ".join(f"{line}: {answer}" for line, answer in selection.answers)
+                paths.append(Path(Group(np.arange(0), answers), _parts(ran)))
+                masks.append(selection.mask)
+            if len(paths) + len(failures) + len(waiting) > MOST_PATHS:
+                raise selection.too_many()
+            if not waiting:
+                break
+            ran = self._run(selection=Selection(waiting.pop()))
+        for selection, error in failures:
+            # A guard of the program: it does not hold for a batch with an example on this path.
+            if not paths or bool(wrap(reduce_any(selection.mask, axis=(0,), keepdims=False))):
+                raise error
+        structure = _one_structure(paths)
+        parts = selected([Path(path.group, path.outcome[0]) for path in paths], masks, self.size)
+        return parts, structure
+
+
+def _parts(ran: _Outcome) -> tuple[list[Part], Structure]:
+    """The results of a run as values from outside the batch, and their structure."""
+    leaves, structure = pytrees.flatten(ran.out)
+    values = values_of("vmap", leaves, structure, lambda: "the function's result")
+    return [ran.batcher.parts(value) for value in values], structure
+
+
+def _one_structure(paths: Sequence[Path[tuple[list[Part], Structure]]]) -> Structure:
+    """The structure of the results along all paths.
+
+    Raises
+    ------
+    BatchError
+        The structures differ.
+    """
+    (group, (_, structure)), *others = paths
+    for other, (_, other_structure) in others:
+        if other_structure != structure:
+            raise BatchError(
+                "vmap: the results for the examples have to be of one structure, but it is"
+                f" {structure} for {group}, and {other_structure} for {other}."
+            )
+    return structure
 
 
 def _check_in_axes(in_axes: object) -> None:
@@ -342,27 +378,33 @@ def _size(
 def _results(batcher: Batcher, out: Any, out_axes: Any) -> Any:
     leaves, structure = pytrees.flatten(out)
     values = values_of("vmap", leaves, structure, lambda: "the function's result")
+    parts = [batcher.parts(value) for value in values]
+    return _placed_tree(parts, structure, out_axes, batcher.size)
+
+
+def _placed_tree(parts: Sequence[Part], structure: Structure, out_axes: Any, size: int) -> Any:
+    """The results as trees, with the batch on the axes that the user chose."""
     try:
         axes = pytrees.broadcast_prefix(out_axes, structure, "out_axes")
     except FuncgradError as error:
         raise BatchError(f"vmap: out_axes does not fit the function's result: {error}") from None
     placed = [
-        wrap(_placed(batcher, value, axis, structure, leaf))
-        for leaf, (value, axis) in enumerate(zip(values, axes, strict=True))
+        wrap(_placed(part, axis, structure, leaf, size))
+        for leaf, (part, axis) in enumerate(zip(parts, axes, strict=True))
     ]
     return pytrees.unflatten(structure, placed)
 
 
-def _placed(batcher: Batcher, value: Value, axis: object, structure: Structure, leaf: int) -> Value:
+def _placed(part: Part, axis: object, structure: Structure, leaf: int, size: int) -> Value:
+    data, flag = part
     if axis is None:
-        data, flag = batcher.parts(value)
         if flag:
             raise BatchError(
                 f"vmap: out_axes is None for the result{structure.paths()[leaf]}, but it depends on"
                 " the batch; give the axis that the batch shall have."
             )
         return data
-    data = batcher.batch_of(value)
+    data = data if flag else broadcast_to(data, shape=(size, *shape_of(data)))
     rank = len(shape_of(data))
     if not isinstance(axis, (int, np.integer)) or not -rank <= axis < rank:
         raise BatchError(

@@ -10,6 +10,8 @@ from dataclasses import field
 from functools import partial
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._core import pytrees
 from funcgrad._core.primitive import Linearized, Primitive
@@ -17,10 +19,12 @@ from funcgrad._core.specs import Spec, shape_of, spec_of
 from funcgrad._core.structure.structures import OPAQUE, Structure, Trait
 from funcgrad._core.trace import Trace, Value, begin_level
 from funcgrad._primitives.broadcasting import broadcast_to
+from funcgrad._transforms.answers import Division, Rows
 from funcgrad._transforms.arguments import values_of
-from funcgrad._transforms.batch import Batcher
+from funcgrad._transforms.batcher import DIVIDES, Batcher, examples_at
 from funcgrad._transforms.forward import Pusher
 from funcgrad._transforms.masked import Cotangent, fitted_present
+from funcgrad._transforms.paths import Group, Part, explored, joined
 from funcgrad._transforms.record import Recorder
 from funcgrad.tensor.tensor import wrap
 
@@ -61,8 +65,37 @@ def run_batched(
     ``around`` is a trace of this batch whose tracers the function may close over, also when it has
     ended. Results and arguments may be None, and stay so.
     """
+    batcher, outs = _run_flat(function, size, args, flags, around)
+    if batcher.division is None:
+        parts = [(None, False) if out is None else batcher.parts(out) for out in outs]
+    else:
+
+        def run(rows: Rows) -> tuple[list[Part] | None, Division | None]:
+            some = [
+                examples_at(arg, rows) if flag and arg is not None else arg
+                for arg, flag in zip(args, flags, strict=True)
+            ]
+            inner, outs = _run_flat(function, len(rows), some, flags, around, rows)
+            parts = [(None, False) if out is None else inner.parts(out) for out in outs]
+            return parts, inner.division
+
+        parts = joined(explored(Group(np.arange(size)), batcher.division, run), size)
+    return [value for value, _ in parts], [flag for _, flag in parts]
+
+
+def _run_flat(
+    function: FlatFunction,
+    size: int,
+    args: Sequence[Value],
+    flags: Sequence[bool],
+    around: Trace | None,
+    rows: Rows | None = None,
+) -> tuple[Batcher, Sequence[Value]]:
+    """Run a function on some examples; it is abandoned where their answers differ."""
     with begin_level() as level:
-        batcher = Batcher(level, size, around)
+        batcher = Batcher(level, size, DIVIDES, around, rows)
+        outs: Sequence[Value] = ()
+        error = None
         try:
             with batcher.standing_in():
                 outs = function(
@@ -71,10 +104,15 @@ def run_batched(
                         for arg, flag in zip(args, flags, strict=True)
                     ]
                 )
+        except BaseException as raised:
+            if batcher.division is None:
+                raise
+            error = raised
         finally:
             batcher.close()
-    parts = [(None, False) if out is None else batcher.parts(out) for out in outs]
-    return [value for value, _ in parts], [flag for _, flag in parts]
+    if batcher.division is not None:
+        batcher.division.check_arrival(error)
+    return batcher, outs
 
 
 def batched_flat(

@@ -22,7 +22,7 @@ from funcgrad._programs.extract import extract
 from funcgrad._programs.program import Program
 from funcgrad._transforms.abstract_stager import flat_program, running_stager
 from funcgrad._transforms.auxiliary import WithAux
-from funcgrad._transforms.batch import Batched
+from funcgrad._transforms.batcher import Batched
 from funcgrad._transforms.call_values import has_rules
 from funcgrad._transforms.flat_functions import run_pulled, run_pushed
 from funcgrad._transforms.layout import Layout, Presence, flat, layout_of, restored

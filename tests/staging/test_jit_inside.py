@@ -115,10 +115,15 @@ def test_each_way_through_the_function_has_programs_of_its_own() -> None:
     assert runs() == 2
 
 
-def test_a_choice_that_differs_between_examples_is_refused_as_without_jit() -> None:
-    f = fg.jit(lambda x: x if x > 0 else -x)
+def test_a_choice_that_differs_between_examples_is_made_for_each() -> None:
+    f, runs = counted(lambda x: x * x if x > 0 else -x)
+    batch = np.array([2.0, -1.0, 3.0])
+    for _ in range(2):
+        assert_same(fg.vmap(f)(batch), np.array([4.0, 1.0, 9.0]))
+        assert_same(fg.vmap(fg.grad(f))(batch), np.array([4.0, -1.0, 6.0]))
+    assert runs() == 2
     with pytest.raises(TracerError, match=r"fnp\.where"):
-        fg.vmap(f)(np.array([1.0, -1.0]))
+        fg.vmap(f, branches=False)(batch)
 
 
 def test_a_choice_by_what_all_examples_share_is_taken() -> None:

@@ -20,7 +20,7 @@ import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.errors import EscapedTracerError, TracerError
+from funcgrad.errors import EscapedTracerError, GuardError
 
 Function = Callable[[Any], Any]
 
@@ -216,14 +216,36 @@ def test_a_rule_is_for_the_argument_whatever_differentiates_in_what_is_closed_ov
             np.testing.assert_allclose(np.array(found, float), [[by_rule, by_operations]] * 3)
 
 
-def test_a_rule_that_looks_at_numbers_of_a_batch_is_refused_with_words() -> None:
-    """The pullbacks of the examples differ, and so may their cotangents: there is no number."""
+def test_a_rule_may_look_at_numbers_of_a_batch() -> None:
+    """The cotangents of the examples differ, so the rule runs for each answer."""
+    looking = fg.custom_vjp(lambda x, w: fnp.sin(x))
+    looking.defvjp(
+        lambda x, w: (fnp.sin(x), w),
+        lambda w, ct: (ct * w if ct > 0 else -ct * w * w, 0.0),
+    )
+    weights = fg.tensor([2.0, -3.0, 5.0])
 
+    def total(x: Any) -> Any:
+        return fnp.sum(fg.vmap(lambda w: looking(x, w) * w)(weights))
+
+    np.testing.assert_allclose(fg.grad(total)(0.3), 2.0 * 2.0 + 3.0 * 9.0 + 5.0 * 5.0)
+
+
+def test_a_rule_that_is_staged_with_what_it_closes_over_takes_one_path() -> None:
     def looking(w: Any) -> Function:
         f = fg.custom_vjp(lambda x: fnp.sin(x))
         f.defvjp(lambda x: (fnp.sin(x), x), lambda x, ct: (ct * w if ct > 0 else -ct * w,))
         return f
 
+    def total(weights: Any) -> Any:
+        return fg.grad(lambda x: fnp.sum(fg.vmap(lambda w: looking(w)(x) * w)(weights)))(0.3)
+
+    np.testing.assert_allclose(total(fg.tensor([2.0, 3.0])), 13.0)
+    with pytest.raises(GuardError, match="would take another path"):
+        total(fg.tensor([2.0, -3.0]))
+
+
+def test_rules_that_close_over_what_has_ended_are_refused_with_words() -> None:
     def hiding(w: Any) -> Function:
         f = fg.custom_vjp(lambda x: fnp.sin(x))
         f.defvjp(lambda x: (fnp.sin(x), lambda ct: ct * w), lambda pull, ct: (pull(ct),))
@@ -242,8 +264,6 @@ def test_a_rule_that_looks_at_numbers_of_a_batch_is_refused_with_words() -> None
     def gradient(maker: Function) -> Any:
         return fg.grad(lambda x: fnp.sum(fg.vmap(lambda w: maker(w)(x) * w)(fnp.ones(2))))(0.3)
 
-    with pytest.raises(TracerError, match="one example of a batch"):
-        gradient(looking)
     np.testing.assert_allclose(gradient(hiding), 2.0)  # what the function hides is seen
     with pytest.raises(EscapedTracerError, match="Make it an argument of the function"):
         gradient(refusing)

@@ -185,7 +185,7 @@ def test_numbers_that_are_differentiated_can_be_formatted() -> None:
     fg.jvp(f, (3.0,), (1.0,))
     assert found == ["2.00", "3.00"]
     with pytest.raises(fg.errors.TracerError, match="inside vmap this stands for one example"):
-        fg.vmap(f)(np.ones(2))
+        fg.vmap(f, branches=False)(np.ones(2))
     with pytest.raises(fg.errors.ShapeError, match="is for one number"):
         fg.grad(lambda x: f"{x:.2f}")(np.ones(2))
 

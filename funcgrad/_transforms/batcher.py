@@ -1,0 +1,368 @@
+"""The trace of ``vmap``, and its tracer.
+
+To the function a batched tracer is one example; inside the tracer, the batch is on axis 0. Where
+the function looks at the value of an example in Python, the examples have to agree about it; else
+``Division`` abandons the run, and the function runs again for those that do (``paths.py``).
+
+>>> import funcgrad as fg
+>>> fg.vmap(lambda x: f"{x.shape} {x.dtype}" and x * 2)(fg.tensor([1.0, 2.0]))
+Tensor([2., 4.])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any, Final
+
+import numpy as np
+
+from funcgrad._core.context import delegate, delegated, holds_linear, within_linear
+from funcgrad._core.primitive import Primitive
+from funcgrad._core.specs import Shape, shape_of
+from funcgrad._core.trace import (
+    RAW,
+    Raw,
+    Trace,
+    Value,
+    bind1,
+    bind2,
+    concrete,
+    escaped,
+    running_traces,
+)
+from funcgrad._primitives.broadcasting import broadcast_to
+from funcgrad._primitives.indexing import gather
+from funcgrad._transforms.active_examples import refuses_numbers, with_stand_ins
+from funcgrad._transforms.answers import (
+    EXPORTS,
+    Division,
+    Rows,
+    UnstagedError,
+    active_rows,
+    agree,
+    answer_in_words,
+    answers_of,
+    is_staged,
+    refusal,
+    rows_by_answer,
+)
+from funcgrad._transforms.composite import Composite
+from funcgrad._transforms.selection import Selection
+from funcgrad.errors import ShapeError
+from funcgrad.tensor.tensor import Tensor
+
+_new: Final[Any] = object.__new__
+REFUSES: Final = 0
+DIVIDES: Final = 1
+SELECTS: Final = 2
+_SAME_FOR_ALL: Final = TypeError, ShapeError
+"""Errors about shapes and dtypes, which all examples share; but ``IndexError`` is not."""
+
+
+class Batched(Tensor):
+    """One example of a batch, standing for all of them."""
+
+    __slots__ = ("_trace",)
+
+    @property
+    def shape(self) -> Shape:
+        """The sizes of the axes of one example."""
+        return shape_of(self._value)[1:]
+
+    def _reveal(self, use: str, exact: bool) -> Raw:
+        return self._trace.look(self, use, exact)
+
+
+class Batcher(Trace):
+    """The trace of ``vmap``.
+
+    Parameters
+    ----------
+    level, size : int
+    around : Batcher, optional
+        A trace of the same batch, whose tracers the function may close over.
+    rows : Rows, optional
+        The examples of the trace around that this trace runs on; by default all.
+    follows : int
+        Whether the function may look at values of single examples: not (``REFUSES``), only on
+        numbers (``DIVIDES``), or also while it is staged (``SELECTS``).
+
+    Attributes
+    ----------
+    division : Division or None
+        The exception that abandoned the function, if its examples gave different answers.
+    selection : Selection or None
+        The path that the function takes while it is staged, if it has looked at a value.
+    """
+
+    is_batch = True
+    __slots__ = (
+        "_around",
+        "_follows",
+        "_open",
+        "_rows",
+        "division",
+        "selection",
+        "size",
+        "title",
+    )
+
+    def __init__(
+        self,
+        level: int,
+        size: int,
+        follows: int = DIVIDES,
+        around: Trace | None = None,
+        rows: Rows | None = None,
+    ) -> None:
+        super().__init__(level)
+        self.title = f"vmap over {size}"
+        self.size = size
+        self.division: Division | None = None
+        self.selection: Selection | None = None
+        self._follows = follows
+        self._open = True
+        self._around: tuple[Trace, ...] = ()
+        self._rows: tuple[Rows | None, ...] = ()
+        if isinstance(around, Batcher):
+            self._around = (around, *around._around)
+            self._rows = (rows, *[_some_of(others, rows) for others in around._rows])
+
+    def close(self) -> None:
+        """End the transformation; tracers used from now on raise."""
+        self._open = False
+        if self.selection is not None:
+            self.selection.close()
+
+    @property
+    def runs_once(self) -> bool:
+        """Whether the function needs no other run: its examples agreed wherever it looked."""
+        return self.division is None and self.selection is None
+
+    def check(self) -> None:
+        if not self._open and self not in running_traces():
+            raise escaped()
+
+    @contextmanager
+    def standing_in(self) -> Iterator[None]:
+        """Within this context, interpret operations on tracers of the traces around that ended."""
+        with ExitStack() as stack:
+            for trace in self._around:
+                stack.enter_context(delegated(trace, self))
+            yield
+
+    def _successor(self, *args: Value) -> Batcher | None:
+        """Find the trace that interprets an operation on tracers of batches that have ended.
+
+        A rule of a call may run later, as in a pullback, and may close over tracers of the batches
+        that the call belongs to. Others stand in for their traces, in the same order.
+        """
+        if not self._open:
+            interpreter: Batcher | None = delegate(self)
+            if interpreter is None:
+                self.check()
+            return interpreter
+        for value in args:
+            if type(value) is Batched and value._trace is not self:
+                inside: Batcher | None = delegate(value._trace)
+                if inside is not None and inside.level > self.level:
+                    return inside
+        return None
+
+    def follow(self, data: Value) -> Batched:
+        """A tracer for a value with the batch on axis 0."""
+        tracer: Batched = _new(Batched)
+        tracer._value = data
+        tracer._trace = self
+        return tracer
+
+    def parts(self, value: Value) -> tuple[Value, bool]:
+        """A value as the transformations around this one see it, and whether it has the batch."""
+        if type(value) is Batched:
+            if value._trace is self:
+                return value._value, True
+            if value._trace in self._around:
+                rows = self._rows[self._around.index(value._trace)]
+                data = value._value
+                return data if rows is None else examples_at(data, rows), True
+        return concrete(value), False
+
+    def rebuild(self, tracer: Any, change: Callable[[Value], Value]) -> Value:
+        return self.follow(change(tracer._value))
+
+    def process1(self, primitive: Primitive, x: Value) -> Value:
+        """The fast path of ``process`` for elementwise operations of one argument."""
+        if not primitive.quick:
+            return self.process(primitive, (x,), {})
+        if not self._open and (interpreter := self._successor()):
+            return interpreter.process1(primitive, x)
+        try:
+            return self.follow(bind1(primitive, x._value))
+        except ArithmeticError:  # within np.errstate(all="raise"); `process` divides the examples
+            return self.process(primitive, (x,), {})
+
+    def process2(self, primitive: Primitive, x: Value, y: Value) -> Value:
+        """The fast path of ``process`` for elementwise operations whose axes line up already."""
+        if not primitive.quick:
+            return self.process(primitive, (x, y), {})
+        if (self._around or not self._open) and (interpreter := self._successor(x, y)):
+            return interpreter.process2(primitive, x, y)
+        first, batched = self.parts(x)
+        second, batched_too = self.parts(y)
+        rank, other = len(shape_of(first)) - batched, len(shape_of(second)) - batched_too
+        if (rank >= other or not batched) and (other >= rank or not batched_too):
+            try:
+                return self.follow(bind2(primitive, first, second))
+            except ArithmeticError:
+                pass
+        return self.process(primitive, (x, y), {})
+
+    def process(
+        self, primitive: Primitive, args: tuple[Value, ...], params: Mapping[str, Any]
+    ) -> Value:
+        """Apply the primitive's batching rule."""
+        if (self._around or not self._open) and (interpreter := self._successor(*args)):
+            return interpreter.process(primitive, args, params)
+        if refuses_numbers(primitive):
+            args = with_stand_ins(args)
+        parts = [self.parts(arg) for arg in args]
+        values = tuple([value for value, _ in parts])
+        flags = tuple([flag for _, flag in parts])
+        try:
+            out = primitive.batch(primitive, self.size, values, flags, params)
+        except Exception as error:
+            self._divide_failures(
+                error,
+                values,
+                flags,
+                lambda size, some: primitive.batch(primitive, size, some, flags, params),
+            )
+            raise
+        return tuple(map(self.follow, out)) if type(out) is tuple else self.follow(out)
+
+    def process_call(self, call: Composite, args: Sequence[Value]) -> list[Value]:
+        """Let an operation that is met as a whole run on the batch."""
+        if holds_linear(self):
+            if not call.is_linear:
+                return list(delegate(self, is_linear=False).process_call(call, args))
+            with within_linear():
+                return self.process_call(call, args)
+        if (self._around or not self._open) and (interpreter := self._successor(*args)):
+            return interpreter.process_call(call, args)
+        try:
+            return call.batch_in(self, args)
+        except Exception as error:
+            parts = [self.parts(arg) for arg in args]
+            values, flags = [value for value, _ in parts], [flag for _, flag in parts]
+            self._divide_failures(
+                error, values, flags, lambda size, some: call.batch(size, some, flags)
+            )
+            raise
+
+    def batch_of(self, value: Value) -> Value:
+        """A value with the batch on axis 0, repeated for each example if it has none."""
+        data, flag = self.parts(value)
+        return data if flag else broadcast_to(data, shape=(self.size, *shape_of(data)))
+
+    # Looks at values of single examples.
+
+    def look(self, tracer: Batched, use: str, exact: bool) -> Raw:
+        """The raw value of an example, where the function looks at it and all examples agree.
+
+        Raises
+        ------
+        Division
+            They do not agree: the function has to run for each answer.
+        """
+        if not self._open:
+            interpreter: Batcher | None = delegate(self)
+            if interpreter is not None:
+                return interpreter.look_at(interpreter.parts(tracer)[0], use, exact)
+            self.check()
+        return self.look_at(tracer._value, use, exact)
+
+    def look_at(self, data: Value, use: str, exact: bool) -> Raw:
+        """``look`` for the value inside a tracer."""
+        if not self._follows or use.startswith(EXPORTS):
+            raise refusal(use)
+        if is_staged(data):
+            return self._select(data, use)
+        raw = np.asarray(data if type(data) in RAW else data._reveal(use, exact))
+        if self.size == 1:
+            return raw[0]
+        if not self.size:
+            raise self._divided([])
+        answers, active = answers_of(raw, use), active_rows(self, self.size)
+        first = 0
+        if active is not None:
+            first = int(active.argmax())
+            answers = np.where(active, answers, answers[first])
+        if agree(answers):
+            return raw[first]
+        groups = rows_by_answer(answers)
+        raise self._divided([(answer_in_words(raw[rows[0]], use), rows) for rows in groups])
+
+    def _divided(self, groups: list[tuple[object, Rows]]) -> BaseException:
+        """The exception that divides the examples, where that is possible."""
+        if not self._open:
+            return refusal("A look at an example after its batch has ended")
+        if self.division is None:  # else the function went on, or looks in another thread
+            self.division = Division(self, groups)
+        return self.division
+
+    def _select(self, data: Value, use: str) -> Raw:
+        """Choose an answer while the function is staged."""
+        if self._follows != SELECTS:
+            raise UnstagedError(
+                "has a rule, or a part that is staged by itself, with a branch for each example of"
+                " a batch"
+            )
+        if self.selection is None:
+            self.selection = Selection()
+        return self.selection.choose(self, data, use)
+
+    def _divide_failures(
+        self,
+        error: Exception,
+        values: Sequence[Value],
+        flags: Sequence[bool],
+        retry: Callable[[int, Sequence[Value]], object],
+    ) -> None:
+        """Divide the examples if an operation raises an error for some of them only."""
+        shared = isinstance(error, _SAME_FOR_ALL) and not isinstance(error, IndexError)
+        if shared or self.size < 2 or not self._open or not self._follows:
+            return
+        if any(map(is_staged, values)):
+            return
+        kinds: dict[str, int] = {"": 0}
+        answers = np.zeros(self.size, np.int64)
+        waiting = [np.arange(self.size)]
+        while waiting:
+            rows = waiting.pop()
+            pairs = zip(values, flags, strict=True)
+            some = [examples_at(value, rows) if flag else value for value, flag in pairs]
+            try:
+                retry(len(rows), some)
+            except Exception as failure:
+                half = len(rows) // 2
+                if half:
+                    waiting += [rows[half:], rows[:half]]
+                else:
+                    answers[rows] = kinds.setdefault(type(failure).__name__, len(kinds))
+        if not agree(answers):
+            names = [*kinds]
+            groups = rows_by_answer(answers)
+            raise self._divided(
+                [(names[answers[rows[0]]] or "no error", rows) for rows in groups]
+            ) from None
+
+
+def examples_at(data: Value, rows: Rows) -> Value:
+    """Some examples of a batch on axis 0."""
+    return gather(data, rows, axis=0, unique=True)
+
+
+def _some_of(rows: Rows | None, some: Rows | None) -> Rows | None:
+    """Some of the examples at rows; None stands for all."""
+    return rows if some is None else some if rows is None else rows[some]
