@@ -18,6 +18,7 @@ import numpy as np
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._base.users_line import warn_user
 from funcgrad._core import pytrees
+from funcgrad._core.context import current, entered
 from funcgrad._core.pytrees import Structure
 from funcgrad._core.specs import dtype_of, shape_of
 from funcgrad._core.trace import Value, begin_level
@@ -198,7 +199,14 @@ class _Batch:
         return _placed_tree(parts, structure, out_axes, self.size)
 
     def _run(self, rows: Rows | None = None, selection: Selection | None = None) -> _Outcome:
-        """Run the function on some examples, which may be abandoned or select a path."""
+        """Run the function once more: on some examples, or on all along one path."""
+        context = current()
+        if context.probes is None:
+            return self._run_along(rows, selection)
+        with entered(context._replace(probes=context.probes.along_path(rows, self.size))):
+            return self._run_along(rows, selection)
+
+    def _run_along(self, rows: Rows | None, selection: Selection | None) -> _Outcome:
         out = error = None
         values, size = self.values, self.size
         if rows is not None:

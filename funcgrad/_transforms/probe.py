@@ -11,12 +11,17 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
+import numpy as np
+
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._core.context import current, entered
-from funcgrad._core.specs import Spec, dtype_of, is_inexact, spec_of
-from funcgrad._core.trace import Trace, Value
+from funcgrad._core.specs import Spec, dtype_of, is_inexact, shape_of, spec_of
+from funcgrad._core.trace import Trace, Value, running_traces
 from funcgrad._core.users_values import ArrayLike, operand
+from funcgrad._primitives.elementwise import add
+from funcgrad._primitives.indexing import gather
 from funcgrad._transforms.accumulation import Variables, accumulate
+from funcgrad._transforms.answers import Rows
 from funcgrad._transforms.call import Call
 from funcgrad._transforms.composite import Recording, bind_composite, innermost_trace
 from funcgrad._transforms.entries import Entry
@@ -44,21 +49,36 @@ def check_names(operation: str, names: Any) -> None:
 class ProbeSet:
     """The names that one running gradient asks for, and the values marked so far."""
 
-    __slots__ = ("_again", "_marked", "names", "outer", "recorder")
+    __slots__ = ("_again", "_divisions", "_here", "_marked", "names", "outer", "recorder")
 
     def __init__(self, recorder: Recorder, names: Sequence[str], outer: ProbeSet | None) -> None:
         self.recorder = recorder
         self.names = frozenset(names)
         self.outer = outer
         self._marked: dict[str, tuple[Spec, int]] = {}
+        self._here: set[str] = set()
         self._again = False
+        self._divisions: tuple[tuple[int, Rows | None, int], ...] = ()
 
     def again(self) -> ProbeSet:
         """Copy the probes for a second run of the function, which may mark the same names again."""
-        probes = ProbeSet(self.recorder, (), self.outer.again() if self.outer else None)
-        probes.names = self.names
-        probes._marked = self._marked
-        probes._again = True
+        return self._copy(self.outer.again() if self.outer else None, True, self._divisions)
+
+    def along_path(self, rows: Rows | None, size: int) -> ProbeSet:
+        """Copy the probes for a run on some examples of a batch, or on all along one path.
+
+        Runs along other paths mark the same names, for their examples.
+        """
+        batches = [trace for trace in running_traces() if trace.is_batch]
+        axis = len([trace for trace in batches if trace.level > self.recorder.level])
+        divisions = (*self._divisions, (axis, rows, size))
+        outer = self.outer.along_path(rows, size) if self.outer else None
+        return self._copy(outer, self._again, divisions)
+
+    def _copy(self, outer: ProbeSet | None, again: bool, divisions: Any) -> ProbeSet:
+        probes = ProbeSet(self.recorder, (), outer)
+        probes.names, probes._marked = self.names, self._marked
+        probes._again, probes._divisions = again, divisions
         return probes
 
     def latest(self) -> ProbeSet:
@@ -73,18 +93,38 @@ class ProbeSet:
     def mark(self, name: str, value: Value) -> Value:
         """Follow a value under a name."""
         data = self.recorder.inner(value)
+        if self._divisions:
+            return self._mark_some(name, value)
         if self._again:
             slot = self._marked[name][1]
             self._marked[name] = spec_of(data), slot  # a loop may begin again in another precision
             return self._follow(data, value, slot)
         if name in self._marked:
-            raise DifferentiationError(
-                f"probe: {name!r} was marked twice in one gradient. Give every value a name of its"
-                f' own, in a loop for instance f"{name}{{i}}".'
-            )
+            raise _marked_twice(name)
         slot = self.recorder.slot()
         self._marked[name] = spec_of(data), slot
         return self._follow(data, value, slot)
+
+    def _mark_some(self, name: str, value: Value) -> Value:
+        """Mark a value of some examples: it is a part of the value of the whole batch."""
+        if name in self._here and not self._again:
+            raise _marked_twice(name)
+        self._here.add(name)
+        shape = list(shape_of(value))
+        for axis, rows, size in self._divisions:
+            shape[axis] = shape[axis] if rows is None else size
+        if name not in self._marked:
+            self._marked[name] = Spec(tuple(shape), dtype_of(value)), self.recorder.slot()
+        spec, slot = self._marked[name]
+        if spec.shape != tuple(shape):
+            raise DifferentiationError(
+                f"probe: {name!r} has the shape {spec.shape} for some examples of a batch, and"
+                f" {tuple(shape)} for others."
+            )
+        whole = self.recorder.input_at(slot, np.full(shape, -0.0, dtype_of(value)))
+        for axis, rows, _ in self._divisions:
+            whole = whole if rows is None else gather(whole, rows, axis=axis, unique=True)
+        return add(value, whole)  # adding -0.0 changes no value
 
     def _follow(self, data: Value, value: Value, slot: int) -> Value:
         entry = MarkEntry(self.recorder.index_of(value), slot)
@@ -100,6 +140,13 @@ class ProbeSet:
             )
         marked_cts = zip(self._marked.items(), cts[-len(self._marked) :], strict=True)
         return {name: wrap(fit_cotangent(ct, spec)) for (name, (spec, _)), ct in marked_cts}
+
+
+def _marked_twice(name: str) -> DifferentiationError:
+    return DifferentiationError(
+        f"probe: {name!r} was marked twice in one gradient. Give every value a name of its"
+        f' own, in a loop for instance f"{name}{{i}}".'
+    )
 
 
 @dataclass(slots=True, eq=False)
@@ -189,7 +236,8 @@ def probe(x: ArrayLike, name: str) -> Tensor:
     -------
     Tensor
         A tensor equal to ``x``. Its gradient counts only operations on the returned tensor, not on
-        ``x``. Inside ``vmap`` the gradient has the batch on axis 0.
+        ``x``. Inside ``vmap`` the gradient has the batch on axis 0, and
+        is zero for examples that take a path without the mark.
 
     Raises
     ------

@@ -1,0 +1,99 @@
+"""vmap of random functions that branch in Python equals the plain loop over their examples."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+import funcgrad as fg
+import funcgrad.numpy as fnp
+from tests.transforms.branching import BATCHES, PROGRAMS, Function, distinct_paths, looped
+
+QUICK = 12
+THOROUGH = 250
+
+
+def close(actual: Any, expected: Any) -> None:
+    np.testing.assert_allclose(np.asarray(actual), expected, rtol=1e-7, atol=1e-9)
+
+
+def check_eager(program: Any, rng: np.random.Generator) -> None:
+    """Values, derivatives of two orders, both modes, both nestings, and the number of runs."""
+    f = Function(program)
+    batch = rng.normal(size=int(rng.integers(1, 12)))
+    values, slopes = looped(f, batch), looped(fg.grad(f), batch)
+    bends = looped(fg.grad(fg.grad(f)), batch)
+    paths = distinct_paths(f, batch)
+    f.runs = 0
+    close(fg.vmap(f)(batch), values)
+    assert paths <= f.runs <= 2 * paths - 1
+
+    def total(xs: Any) -> Any:
+        return fnp.sum(fg.vmap(f)(xs))
+
+    ones = np.ones_like(batch)
+    close(fg.vmap(fg.grad(f))(batch), slopes)
+    close(fg.grad(total)(batch), slopes)
+    close(fg.jvp(fg.vmap(f), (batch,), (ones,))[1], slopes)
+    close(fg.vmap(lambda x: fg.jvp(f, (x,), (1.0,))[1])(batch), slopes)
+    close(fg.vmap(fg.grad(fg.grad(f)))(batch), bends)
+    close(fg.grad(lambda xs: fnp.sum(fg.grad(total)(xs)))(batch), bends)
+    close(fg.jvp(fg.grad(total), (batch,), (ones,))[1], bends)
+    close(np.asarray(fg.hessian(total)(batch)), np.diag(bends))
+
+
+def check_nested(program: Any, rng: np.random.Generator) -> None:
+    """Batches of batches, to three levels, with the derivative at each place."""
+    f = Function(program)
+    batch = rng.normal(size=(2, 2, 2))
+    values, slopes = looped(f, batch), looped(fg.grad(f), batch)
+    close(fg.vmap(fg.vmap(fg.vmap(f)))(batch), values)
+    close(fg.vmap(fg.vmap(fg.vmap(fg.grad(f))))(batch), slopes)
+    inner = fg.grad(lambda xs: fnp.sum(fg.vmap(f)(xs)))
+    close(fg.vmap(fg.vmap(inner))(batch), slopes)
+    outer = fg.grad(lambda xs: fnp.sum(fg.vmap(fg.vmap(fg.vmap(f)))(xs)))
+    close(outer(batch), slopes)
+
+
+def check_staged(program: Any, rng: np.random.Generator) -> None:
+    """Under jit, in every place; also for other batches of the same size."""
+    f = Function(program)
+    jitted = fg.jit(fg.vmap(f))
+    slope = fg.jit(fg.grad(lambda xs: fnp.sum(fg.vmap(f)(xs))))
+    bend = fg.jit(fg.vmap(fg.grad(fg.grad(f))))
+    inside = fg.vmap(fg.jit(f))
+    for _ in range(2):
+        batch = rng.normal(size=5)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # functions with many paths run unstaged
+            close(jitted(batch), looped(f, batch))
+            close(slope(batch), looped(fg.grad(f), batch))
+            close(bend(batch), looped(fg.grad(fg.grad(f)), batch))
+            close(inside(batch), looped(f, batch))
+            close(fg.vmap(fg.grad(fg.jit(f)))(batch), looped(fg.grad(f), batch))
+
+
+CHECKS = [check_eager, check_nested, check_staged]
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_a_batch_equals_the_loop(check: Any) -> None:
+    @settings(max_examples=QUICK)
+    @given(PROGRAMS, BATCHES)
+    def run(program: Any, rng: np.random.Generator) -> None:
+        check(program, rng)
+
+    run()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("check", CHECKS)
+def test_many_batches_equal_the_loop(check: Any) -> None:
+    @settings(max_examples=THOROUGH)
+    @given(PROGRAMS, BATCHES)
+    def run(program: Any, rng: np.random.Generator) -> None:
+        check(program, rng)
+
+    run()
