@@ -11,7 +11,7 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from tests.transforms.branching import BATCHES, PROGRAMS, Function, distinct_paths, looped
 
-QUICK = 12
+QUICK = 5
 THOROUGH = 250
 
 
