@@ -8,25 +8,19 @@ Tensor([10., 20.])
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from operator import index
-from typing import Any, NamedTuple, ParamSpec
+from typing import Any, ParamSpec
 
 import numpy as np
 
-from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._base.users_line import warn_user
 from funcgrad._core import pytrees
-from funcgrad._core.context import current, entered
 from funcgrad._core.pytrees import Structure
-from funcgrad._core.specs import dtype_of, shape_of
+from funcgrad._core.specs import shape_of
 from funcgrad._core.trace import Value, begin_level
 from funcgrad._hints.lookup import answering
-from funcgrad._primitives.broadcasting import broadcast_to
-from funcgrad._primitives.reduction import reduce_any
 from funcgrad._primitives.structural import move_axis
-from funcgrad._transforms.answers import Division, Rows
 from funcgrad._transforms.arguments import (
     call_values,
     check_function,
@@ -35,10 +29,10 @@ from funcgrad._transforms.arguments import (
     leaf_name,
     values_of,
 )
-from funcgrad._transforms.batcher import REFUSES, SELECTS, Batcher, examples_at
+from funcgrad._transforms.batch_runs import Batch, Outcome, placed_tree
+from funcgrad._transforms.batcher import REFUSES, SELECTS, Batcher
 from funcgrad._transforms.callables import Axes
-from funcgrad._transforms.paths import MANY_PATHS, Group, Part, Path, explored, joined, selected
-from funcgrad._transforms.selection import MOST_PATHS, Selection
+from funcgrad._transforms.paths import MANY_PATHS, Group
 from funcgrad._transforms.transformed import Watched
 from funcgrad.errors import BatchError, BatchWarning, FuncgradError
 from funcgrad.tensor.tensor import wrap
@@ -75,6 +69,9 @@ def vmap(
         batch.
     axis_size : int, optional
         The size of the batch; needed only if no argument is mapped.
+    branches : bool
+        Whether ``f`` may look at values of single examples in Python, as by ``if``, ``while``,
+        ``int(t)`` or ``float(t)``. If false, ``f`` runs once, and such a look is an error.
 
     Returns
     -------
@@ -84,9 +81,33 @@ def vmap(
     Raises
     ------
     BatchError
-        Batch sizes differ, an axis is out of bounds, or nothing is mapped.
+        Batch sizes differ, an axis is out of bounds, or nothing is mapped. The results of two
+        examples have other trees or shapes. ``f`` swallowed the exception that abandons a run.
     TracerError
-        ``f`` needs the value of a single example, for instance in an ``if``.
+        ``f`` needs the value of a single example for something that is not control flow, or at all
+        if ``branches`` is false.
+
+    Warns
+    -----
+    BatchWarning
+        A call took more than 256 paths, so it is as slow as a loop over the examples.
+
+    See Also
+    --------
+    funcgrad.debug.paths : the paths that a batch takes.
+
+    Notes
+    -----
+    Where the examples of a batch answer an ``if`` differently, the run of ``f`` is abandoned, and
+    ``f`` runs again, from its start, for each group of examples with one answer. So ``f`` runs
+    once for each division of the examples and once for each path, never once for each example;
+    what ``f`` does besides computing, such as printing, happens in every run. An operation that
+    raises an error for some examples divides them as well. The results are joined in the examples'
+    order; their dtypes promote, and Python numbers give way.
+
+    Under ``jit``, up to 16 paths of truth values become one program: the operations of each path
+    run on all examples, and each example gets the result of its path, and derivatives of that only.
+    Functions with more paths, as by a ``while``, run without being staged, with a warning.
 
     Examples
     --------
@@ -96,10 +117,33 @@ def vmap(
     Tensor([ 2., 12.])
     >>> fg.vmap(fg.grad(lambda w, x: (w * x) ** 2), in_axes=(None, 0))(2.0, rows[0])
     Tensor([ 4., 16.])
+
+    Python's control flow is followed for each example:
+
+    >>> def steps(x):
+    ...     count = 0
+    ...     while x > 1.0:
+    ...         x, count = x / 2, count + 1
+    ...     return count
+    >>> fg.vmap(steps)(fg.tensor([0.5, 3.0, 100.0]))
+    Tensor([0, 2, 7])
     """
     check_function("vmap", f)
     _check_in_axes(in_axes)
 
+    call = batched(f, in_axes, out_axes, axis_size, branches)
+    return Watched(call, "vmap", (vmap, (f, in_axes, out_axes, axis_size, branches)))
+
+
+def batched(
+    f: Callable[..., Any],
+    in_axes: Axes,
+    out_axes: Any = 0,
+    axis_size: int | None = None,
+    branches: bool = True,
+    report: Callable[[list[Group]], None] | None = None,
+) -> Callable[..., Any]:
+    """The function that ``vmap`` makes; it calls ``report`` with the paths of a batch."""
     warned: list[None] = []
 
     def warn(line: str) -> None:
@@ -115,7 +159,7 @@ def vmap(
 
     follows = SELECTS if branches else REFUSES
 
-    def batched(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: Any, **kwargs: Any) -> Any:
         leaves, structure = pytrees.flatten((args, kwargs))
         axes = _in_axes(in_axes, args, kwargs)
         name = partial(leaf_name, f)
@@ -136,8 +180,7 @@ def vmap(
                 inner_args, inner_kwargs = pytrees.unflatten(
                     structure, [wrap(value) for value in followed]
                 )
-                call: Callable[..., Any] = f
-                out = call(*inner_args, **inner_kwargs)
+                out = f(*inner_args, **inner_kwargs)
             except BaseException as raised:
                 if batcher.runs_once:
                     raise
@@ -146,172 +189,15 @@ def vmap(
             finally:
                 batcher.close()
             if batcher.division is None and batcher.selection is None:
+                if report is not None:
+                    report([Group(np.arange(size))])
                 return _results(batcher, out, out_axes)
         mapped = [axis is not None for axis in axes]
         inside = [batcher.parts(value)[0] for value in followed]
-        batch = _Batch(f, inside, mapped, structure, size)
-        return batch.call(_Outcome(batcher, out, error), out_axes, warn)
+        batch = Batch(f, inside, mapped, structure, size)
+        return batch.call(Outcome(batcher, out, error), out_axes, warn, report)
 
-    return Watched(batched, "vmap", (vmap, (f, in_axes, out_axes, axis_size, branches)))
-
-
-class _Outcome(NamedTuple):
-    """What a run of the function returned, and the trace that it ran under."""
-
-    batcher: Batcher
-    out: Any
-    error: BaseException | None
-
-
-@dataclass(slots=True, eq=False)
-class _Batch:
-    """A function with the arguments of a batch.
-
-    Attributes
-    ----------
-    f : callable
-    values : list of values
-        The leaves of the arguments, with the batch on axis 0 of those that are ``mapped``.
-    mapped : list of bool
-    structure : Structure
-    size : int
-    """
-
-    f: Callable[..., Any]
-    values: list[Value]
-    mapped: list[bool]
-    structure: Structure
-    size: int
-
-    def call(self, first: _Outcome, out_axes: Any, warn: Callable[[str], None]) -> Any:
-        """The function's results as trees, after the first run was not the only one."""
-        division = first.batcher.division
-        if division is None:
-            parts, structure = self._selected(first)
-        elif not self.size:
-            division.check_arrival(first.error)
-            parts, structure = self._of_no_example()
-        else:
-            division.check_arrival(first.error)
-            paths = self.divided(division, warn)
-            structure = _one_structure(paths)
-            parts = joined([Path(path.group, path.outcome[0]) for path in paths], self.size)
-        return _placed_tree(parts, structure, out_axes, self.size)
-
-    def _run(self, rows: Rows | None = None, selection: Selection | None = None) -> _Outcome:
-        """Run the function once more: on some examples, or on all along one path."""
-        context = current()
-        if context.probes is None:
-            return self._run_along(rows, selection)
-        with entered(context._replace(probes=context.probes.along_path(rows, self.size))):
-            return self._run_along(rows, selection)
-
-    def _run_along(self, rows: Rows | None, selection: Selection | None) -> _Outcome:
-        out = error = None
-        values, size = self.values, self.size
-        if rows is not None:
-            size = len(rows)
-            pairs = zip(values, self.mapped, strict=True)
-            values = [examples_at(value, rows) if flag else value for value, flag in pairs]
-        with begin_level() as level:
-            batcher = Batcher(level, size, SELECTS)
-            batcher.selection = selection
-            try:
-                followed = [
-                    wrap(batcher.follow(value) if flag else value)
-                    for value, flag in zip(values, self.mapped, strict=True)
-                ]
-                args, kwargs = pytrees.unflatten(self.structure, followed)
-                out = self.f(*args, **kwargs)
-            except BaseException as raised:
-                if batcher.runs_once:
-                    raise
-                error = raised
-            finally:
-                batcher.close()
-        if batcher.division is not None:
-            batcher.division.check_arrival(error)
-        return _Outcome(batcher, out, error)
-
-    def divided(
-        self, division: Division, warn: Callable[[str], None] | None
-    ) -> list[Path[tuple[list[Part], Structure]]]:
-        """The results along each path, after the run on the whole batch was abandoned."""
-
-        def run(rows: Rows) -> tuple[tuple[list[Part], Structure] | None, Division | None]:
-            ran = self._run(rows)
-            if ran.batcher.division is not None:
-                return None, ran.batcher.division
-            return _parts(ran), None
-
-        return explored(Group(np.arange(self.size)), division, run, warn)
-
-    def _of_no_example(self) -> tuple[list[Part], Structure]:
-        """The results for an empty batch: those of an example of ones, left out."""
-        ones = [
-            np.ones((1, *shape_of(value)[1:]), dtype_of(value)) if flag else value
-            for value, flag in zip(self.values, self.mapped, strict=True)
-        ]
-        parts, structure = _parts(replace(self, values=ones, size=1)._run())
-        none = np.arange(0)
-        return [(examples_at(x, none) if flag else x, flag) for x, flag in parts], structure
-
-    def _selected(self, first: _Outcome) -> tuple[list[Part], Structure]:
-        """The results of a program: those of all paths, selected by who takes them."""
-        paths: list[Path[tuple[list[Part], Structure]]] = []
-        masks: list[Value] = []
-        failures: list[tuple[Selection, Exception]] = []
-        ran, waiting = first, []
-        while True:
-            selection: Any = ran.batcher.selection
-            if selection.refused is not None:
-                raise selection.refused
-            waiting += selection.others
-            if isinstance(ran.error, Exception):
-                failures.append((selection, ran.error))
-            elif ran.error is not None:
-                raise ran.error
-            else:
-                answers = "; ".join(f"{line}: {answer}" for line, answer in selection.answers)
-                paths.append(Path(Group(np.arange(0), answers), _parts(ran)))
-                masks.append(selection.mask)
-            if len(paths) + len(failures) + len(waiting) > MOST_PATHS:
-                raise selection.too_many()
-            if not waiting:
-                break
-            ran = self._run(selection=Selection(waiting.pop()))
-        for selection, error in failures:
-            # A guard of the program: it does not hold for a batch with an example on this path.
-            if not paths or bool(wrap(reduce_any(selection.mask, axis=(0,), keepdims=False))):
-                raise error
-        structure = _one_structure(paths)
-        parts = selected([Path(path.group, path.outcome[0]) for path in paths], masks, self.size)
-        return parts, structure
-
-
-def _parts(ran: _Outcome) -> tuple[list[Part], Structure]:
-    """The results of a run as values from outside the batch, and their structure."""
-    leaves, structure = pytrees.flatten(ran.out)
-    values = values_of("vmap", leaves, structure, lambda: "the function's result")
-    return [ran.batcher.parts(value) for value in values], structure
-
-
-def _one_structure(paths: Sequence[Path[tuple[list[Part], Structure]]]) -> Structure:
-    """The structure of the results along all paths.
-
-    Raises
-    ------
-    BatchError
-        The structures differ.
-    """
-    (group, (_, structure)), *others = paths
-    for other, (_, other_structure) in others:
-        if other_structure != structure:
-            raise BatchError(
-                "vmap: the results for the examples have to be of one structure, but it is"
-                f" {structure} for {group}, and {other_structure} for {other}."
-            )
-    return structure
+    return call
 
 
 def _check_in_axes(in_axes: object) -> None:
@@ -387,36 +273,4 @@ def _results(batcher: Batcher, out: Any, out_axes: Any) -> Any:
     leaves, structure = pytrees.flatten(out)
     values = values_of("vmap", leaves, structure, lambda: "the function's result")
     parts = [batcher.parts(value) for value in values]
-    return _placed_tree(parts, structure, out_axes, batcher.size)
-
-
-def _placed_tree(parts: Sequence[Part], structure: Structure, out_axes: Any, size: int) -> Any:
-    """The results as trees, with the batch on the axes that the user chose."""
-    try:
-        axes = pytrees.broadcast_prefix(out_axes, structure, "out_axes")
-    except FuncgradError as error:
-        raise BatchError(f"vmap: out_axes does not fit the function's result: {error}") from None
-    placed = [
-        wrap(_placed(part, axis, structure, leaf, size))
-        for leaf, (part, axis) in enumerate(zip(parts, axes, strict=True))
-    ]
-    return pytrees.unflatten(structure, placed)
-
-
-def _placed(part: Part, axis: object, structure: Structure, leaf: int, size: int) -> Value:
-    data, flag = part
-    if axis is None:
-        if flag:
-            raise BatchError(
-                f"vmap: out_axes is None for the result{structure.paths()[leaf]}, but it depends on"
-                " the batch; give the axis that the batch shall have."
-            )
-        return data
-    data = data if flag else broadcast_to(data, shape=(size, *shape_of(data)))
-    rank = len(shape_of(data))
-    if not isinstance(axis, (int, np.integer)) or not -rank <= axis < rank:
-        raise BatchError(
-            f"vmap: out_axes is {axis!r} for the result{structure.paths()[leaf]}, which with the"
-            f" batch has {rank} axes."
-        )
-    return move_axis(data, 0, int(axis) % rank)
+    return placed_tree(parts, structure, out_axes, batcher.size)

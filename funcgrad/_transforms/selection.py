@@ -4,9 +4,13 @@ A program knows no numbers, so it cannot divide a batch. The function runs once 
 its answers to ``if`` could take, on all examples; each time a mask says which examples take it.
 
 >>> import funcgrad as fg
->>> relu = lambda x: x if x > 0 else 0.0
->>> print(fg.program(fg.vmap(relu))(fg.tensor([1.0, -1.0])).to_text(sources=False))
-program relu(x: float64[2]) -> float64[2]
+>>> def relu(x):
+...     return x if x > 0 else 0.0
+>>> staged = fg.program(fg.vmap(relu))(fg.tensor([1.0, -1.0]))
+>>> [equation.operation.name for equation in staged.equations][-1]
+'where'
+>>> staged(fg.tensor([-3.0, 4.0]))
+Tensor([0., 4.])
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Debug numerics: find the cause of NaN, conventions at kinks, and lost digits.
+"""Debug numerics: find the cause of NaN, conventions at kinks, lost digits, and paths of batches.
 
 >>> import funcgrad as fg
 >>> import funcgrad.debug as debug
@@ -13,6 +13,7 @@ funcgrad.errors.NonFiniteError: nans: grad of <lambda>: the gradient is inf.
 from typing import TYPE_CHECKING
 
 from funcgrad._hints.lookup import missing_from as _missing_from
+from funcgrad.debug.batch_paths import BatchPath, BatchPaths, paths
 from funcgrad.debug.causes import Cause
 from funcgrad.debug.checks import check
 from funcgrad.debug.conventions import conventions
@@ -21,6 +22,8 @@ from funcgrad.debug.prints import print
 from funcgrad.debug.results import nans, raise_nans
 
 __all__ = [
+    "BatchPath",
+    "BatchPaths",
     "Cause",
     "Loss",
     "LostDigits",
@@ -28,6 +31,7 @@ __all__ = [
     "conventions",
     "digits",
     "nans",
+    "paths",
     "print",
     "raise_nans",
 ]

@@ -1,0 +1,233 @@
+"""The runs of a batched function that a first run did not settle, and its results as trees.
+
+A ``Batch`` is a function with the arguments of a batch. Where its first run was abandoned, it runs
+for the examples of each path (``paths.py``); where it was staged, for all examples along each path.
+
+>>> import funcgrad as fg
+>>> fg.vmap(lambda x: x if x > 0 else -x)(fg.tensor([1.0, -2.0]))
+Tensor([1., 2.])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._core import pytrees
+from funcgrad._core.context import current, entered
+from funcgrad._core.pytrees import Structure
+from funcgrad._core.specs import dtype_of, shape_of
+from funcgrad._core.trace import Value, begin_level
+from funcgrad._primitives.broadcasting import broadcast_to
+from funcgrad._primitives.reduction import reduce_any
+from funcgrad._primitives.structural import move_axis
+from funcgrad._transforms.answers import Division, Rows
+from funcgrad._transforms.arguments import values_of
+from funcgrad._transforms.batcher import SELECTS, Batcher, examples_at
+from funcgrad._transforms.paths import Group, Part, Path, explored, joined, selected
+from funcgrad._transforms.selection import MOST_PATHS, Selection
+from funcgrad.errors import BatchError, FuncgradError
+from funcgrad.tensor.tensor import wrap
+
+
+class Outcome(NamedTuple):
+    """What a run of the function returned, and the trace that it ran under."""
+
+    batcher: Batcher
+    out: Any
+    error: BaseException | None
+
+
+@dataclass(slots=True, eq=False)
+class Batch:
+    """A function with the arguments of a batch.
+
+    Attributes
+    ----------
+    f : callable
+    values : list of values
+        The leaves of the arguments, with the batch on axis 0 of those that are ``mapped``.
+    mapped : list of bool
+    structure : Structure
+    size : int
+    """
+
+    f: Callable[..., Any]
+    values: list[Value]
+    mapped: list[bool]
+    structure: Structure
+    size: int
+
+    def call(
+        self,
+        first: Outcome,
+        out_axes: Any,
+        warn: Callable[[str], None],
+        report: Callable[[list[Group]], None] | None = None,
+    ) -> Any:
+        """The function's results as trees, after the first run was not the only one."""
+        division = first.batcher.division
+        if division is None:
+            parts, structure = self._selected(first)
+        elif not self.size:
+            division.check_arrival(first.error)
+            parts, structure = self._of_no_example()
+        else:
+            division.check_arrival(first.error)
+            paths = self.divided(division, warn)
+            if report is not None:
+                report([path.group for path in paths])
+            structure = _one_structure(paths)
+            parts = joined([Path(path.group, path.outcome[0]) for path in paths], self.size)
+        return placed_tree(parts, structure, out_axes, self.size)
+
+    def _run(self, rows: Rows | None = None, selection: Selection | None = None) -> Outcome:
+        """Run the function once more: on some examples, or on all along one path."""
+        context = current()
+        if context.probes is None:
+            return self._run_along(rows, selection)
+        with entered(context._replace(probes=context.probes.along_path(rows, self.size))):
+            return self._run_along(rows, selection)
+
+    def _run_along(self, rows: Rows | None, selection: Selection | None) -> Outcome:
+        out = error = None
+        values, size = self.values, self.size
+        if rows is not None:
+            size = len(rows)
+            pairs = zip(values, self.mapped, strict=True)
+            values = [examples_at(value, rows) if flag else value for value, flag in pairs]
+        with begin_level() as level:
+            batcher = Batcher(level, size, SELECTS)
+            batcher.selection = selection
+            try:
+                followed = [
+                    wrap(batcher.follow(value) if flag else value)
+                    for value, flag in zip(values, self.mapped, strict=True)
+                ]
+                args, kwargs = pytrees.unflatten(self.structure, followed)
+                out = self.f(*args, **kwargs)
+            except BaseException as raised:
+                if batcher.runs_once:
+                    raise
+                error = raised
+            finally:
+                batcher.close()
+        if batcher.division is not None:
+            batcher.division.check_arrival(error)
+        return Outcome(batcher, out, error)
+
+    def divided(
+        self, division: Division, warn: Callable[[str], None] | None
+    ) -> list[Path[tuple[list[Part], Structure]]]:
+        """The results along each path, after the run on the whole batch was abandoned."""
+
+        def run(rows: Rows) -> tuple[tuple[list[Part], Structure] | None, Division | None]:
+            ran = self._run(rows)
+            if ran.batcher.division is not None:
+                return None, ran.batcher.division
+            return _parts(ran), None
+
+        return explored(Group(np.arange(self.size)), division, run, warn)
+
+    def _of_no_example(self) -> tuple[list[Part], Structure]:
+        """The results for an empty batch: those of an example of ones, left out."""
+        ones = [
+            np.ones((1, *shape_of(value)[1:]), dtype_of(value)) if flag else value
+            for value, flag in zip(self.values, self.mapped, strict=True)
+        ]
+        parts, structure = _parts(replace(self, values=ones, size=1)._run())
+        none = np.arange(0)
+        return [(examples_at(x, none) if flag else x, flag) for x, flag in parts], structure
+
+    def _selected(self, first: Outcome) -> tuple[list[Part], Structure]:
+        """The results of a program: those of all paths, selected by who takes them."""
+        paths: list[Path[tuple[list[Part], Structure]]] = []
+        masks: list[Value] = []
+        failures: list[tuple[Selection, Exception]] = []
+        ran, waiting = first, []
+        while True:
+            selection: Any = ran.batcher.selection
+            if selection.refused is not None:
+                raise selection.refused
+            waiting += selection.others
+            if isinstance(ran.error, Exception):
+                failures.append((selection, ran.error))
+            elif ran.error is not None:
+                raise ran.error
+            else:
+                answers = "; ".join(f"{line}: {answer}" for line, answer in selection.answers)
+                paths.append(Path(Group(np.arange(0), answers), _parts(ran)))
+                masks.append(selection.mask)
+            if len(paths) + len(failures) + len(waiting) > MOST_PATHS:
+                raise selection.too_many()
+            if not waiting:
+                break
+            ran = self._run(selection=Selection(waiting.pop()))
+        for selection, error in failures:
+            # A guard of the program: it does not hold for a batch with an example on this path.
+            if not paths or bool(wrap(reduce_any(selection.mask, axis=(0,), keepdims=False))):
+                raise error
+        structure = _one_structure(paths)
+        parts = selected([Path(path.group, path.outcome[0]) for path in paths], masks, self.size)
+        return parts, structure
+
+
+def _parts(ran: Outcome) -> tuple[list[Part], Structure]:
+    """The results of a run as values from outside the batch, and their structure."""
+    leaves, structure = pytrees.flatten(ran.out)
+    values = values_of("vmap", leaves, structure, lambda: "the function's result")
+    return [ran.batcher.parts(value) for value in values], structure
+
+
+def _one_structure(paths: Sequence[Path[tuple[list[Part], Structure]]]) -> Structure:
+    """The structure of the results along all paths.
+
+    Raises
+    ------
+    BatchError
+        The structures differ.
+    """
+    (group, (_, structure)), *others = paths
+    for other, (_, other_structure) in others:
+        if other_structure != structure:
+            raise BatchError(
+                "vmap: the results for the examples have to be of one structure, but it is"
+                f" {structure} for {group}, and {other_structure} for {other}."
+            )
+    return structure
+
+
+def placed_tree(parts: Sequence[Part], structure: Structure, out_axes: Any, size: int) -> Any:
+    """The results as trees, with the batch on the axes that the user chose."""
+    try:
+        axes = pytrees.broadcast_prefix(out_axes, structure, "out_axes")
+    except FuncgradError as error:
+        raise BatchError(f"vmap: out_axes does not fit the function's result: {error}") from None
+    placed = [
+        wrap(_placed(part, axis, structure, leaf, size))
+        for leaf, (part, axis) in enumerate(zip(parts, axes, strict=True))
+    ]
+    return pytrees.unflatten(structure, placed)
+
+
+def _placed(part: Part, axis: object, structure: Structure, leaf: int, size: int) -> Value:
+    data, flag = part
+    if axis is None:
+        if flag:
+            raise BatchError(
+                f"vmap: out_axes is None for the result{structure.paths()[leaf]}, but it depends on"
+                " the batch; give the axis that the batch shall have."
+            )
+        return data
+    data = data if flag else broadcast_to(data, shape=(size, *shape_of(data)))
+    rank = len(shape_of(data))
+    if not isinstance(axis, (int, np.integer)) or not -rank <= axis < rank:
+        raise BatchError(
+            f"vmap: out_axes is {axis!r} for the result{structure.paths()[leaf]}, which with the"
+            f" batch has {rank} axes."
+        )
+    return move_axis(data, 0, int(axis) % rank)
