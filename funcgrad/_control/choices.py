@@ -48,7 +48,7 @@ def is_unknown(value: Value) -> bool:
 def number_in(value: Value) -> Raw:
     """Return the raw value inside a value: it holds the values of all examples."""
     while type(value) not in RAW:
-        value = value._value
+        value = value._trace.inner(value) if type(value) is Batched else value._value
     return value
 
 

@@ -26,6 +26,8 @@ from types import MethodType
 from typing import Any, Final, Generic, ParamSpec, TypeVar
 from weakref import WeakMethod
 
+import numpy as np
+
 from funcgrad._backends.choice import LateChoice, chosen_backend, thread_count
 from funcgrad._backends.interface import MISS, Backend, Compiled, DirectlyCalled, evaluated
 from funcgrad._backends.numpy.backend import NUMPY
@@ -167,15 +169,15 @@ class Jitted(DirectlyCalled, Generic[P, R]):
         )
         with suppress(FuncgradError):  # calling the function itself gives a better error
             result: R = variants.run_inside(values)
-            if result is MISS:
-                dynamic, named = pytrees.unflatten(structure, [wrap(value) for value in examples])
-                positional = list(dynamic)
-                for place, _, value in static:
-                    if isinstance(place, int):
-                        positional.insert(place, value)
-                    else:
-                        named[place] = value
-                self._fresh(variants, positional, named)
+            staged: list[list[Value]] = []
+            while result is MISS:
+                # Guards may have divided a batch, so that other examples are left.
+                examples = [example(value) for value in values]
+                if any(map(_same_values, staged, [examples] * len(staged))):
+                    break
+                staged.append(examples)
+                if self._fresh(variants, *_arguments(examples, structure, static)) is MISS:
+                    break
                 result = variants.run_inside(values)
             if result is not MISS:
                 return result
@@ -395,6 +397,26 @@ class Jitted(DirectlyCalled, Generic[P, R]):
 
 _BY_PYTHON: Final = Jitted.__call__
 """It is called if machine code, which may become ``__call__``, does not take a call."""
+
+
+def _arguments(
+    values: Sequence[Value], structure: Structure, static: _Static
+) -> tuple[list[Any], dict[str, Any]]:
+    """The arguments of a call, positional and named, with these leaves and the static ones."""
+    dynamic, named = pytrees.unflatten(structure, [wrap(value) for value in values])
+    positional = list(dynamic)
+    for place, _, value in static:
+        if isinstance(place, int):
+            positional.insert(place, value)
+        else:
+            named[place] = value
+    return positional, named
+
+
+def _same_values(values: Sequence[Value], others: Sequence[Value]) -> bool:
+    """Whether raw values have the same bits."""
+    pairs = zip(values, others, strict=True)
+    return all(np.asarray(one).tobytes() == np.asarray(other).tobytes() for one, other in pairs)
 
 
 @answering

@@ -59,7 +59,7 @@ def is_batched(value: Value) -> bool:
 def none_active(mask: Value) -> bool:
     """Whether a truth value is known to hold for no example."""
     while type(mask) not in RAW and mask._trace.is_batch:
-        mask = mask._value
+        mask = mask._trace.inner(mask)
     return type(mask) in RAW and not np.any(mask)
 
 
@@ -112,12 +112,13 @@ def _stand_in(mask: Value, x: Value) -> Value:
     """The values that stand in for examples outside a mask."""
     if x._trace is not mask._trace:  # within that batch
         return x._trace.rebuild(x, lambda inside: _stand_in(mask, inside))
-    return _with_stand_in(_anyone(mask), stand_in_of(mask._value, x._value))
+    inner = mask._trace.inner
+    return _with_stand_in(_anyone(mask), stand_in_of(inner(mask), inner(x)))
 
 
 def _anyone(mask: Value) -> Value:
     """Whether any example of the innermost batch takes part, as a value of the traces around."""
-    return reduce_any(mask._value, axis=(0,), keepdims=False)
+    return reduce_any(mask._trace.inner(mask), axis=(0,), keepdims=False)
 
 
 def batches_of(x: Value) -> list[Trace]:

@@ -38,32 +38,44 @@ _CONVERSIONS: Final = (("bool(t)", "bool"), ("int(t)", "int"), ("t as", "int"), 
 
 
 class Division(BaseException):
-    """Abandons the run of a function whose examples give different answers.
+    """A division of examples that give different answers; it is raised to abandon a run.
 
     It is no ``Exception``, so that ``except Exception`` in the user's function lets it pass.
 
     Attributes
     ----------
-    batcher : Batcher
-        The trace of the batch.
+    level : int
+        The level of the trace of the batch.
     groups : list of (object, Rows)
         Each answer, with the examples that give it.
+    size : int
+        The number of examples.
     line : str
         The user's line that looked at the value.
+    kept : int
+        The place of the group with which the run goes on; -1 if it is abandoned.
     """
 
-    def __init__(self, batcher: object, groups: list[tuple[object, Rows]]) -> None:
+    def __init__(self, level: int, groups: list[tuple[object, Rows]], size: int) -> None:
         super().__init__("vmap divides the examples of a batch")
-        self.batcher = batcher
+        self.level = level
         self.groups = groups
+        self.size = size
         self.line = users_line()
+        self.kept = -1
+
+    @property
+    def rows(self) -> Rows:
+        """The examples with which the run goes on."""
+        return self.groups[self.kept][1]
 
     def check_arrival(self, error: BaseException | None) -> None:
         """Raise if the function went on after it was abandoned: it swallowed the exception."""
         for arrived in (error, None if error is None else error.__cause__):
             # Another thread of the function may have looked at a value as well. NumPy makes the
             # exception of ``out[0] = t`` the cause of one of its own.
-            if isinstance(arrived, Division) and arrived.batcher is self.batcher:
+            if isinstance(arrived, Division) and arrived.level == self.level:
+                arrived.__traceback__ = None  # whose frames hold the exception
                 return
         traceback = self.__traceback__
         place = self.line
@@ -172,7 +184,7 @@ def active_rows(batcher: object, size: int) -> np.ndarray[Any, Any] | None:
         mask = mask._value
     if mask is None or type(mask) in RAW:
         return None
-    inside = mask._value
+    inside = mask._trace.inner(mask)
     while type(inside) not in RAW:
         if inside._trace.is_batch:
             return None

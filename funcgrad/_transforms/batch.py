@@ -171,12 +171,12 @@ def batched(
         size = _size(values, axes, axis_size, structure, name)
         with begin_level() as level:
             batcher = Batcher(level, size, follows)
+            followed = [
+                value if axis is None else batcher.follow(move_axis(value, axis, 0))
+                for value, axis in zip(values, axes, strict=True)
+            ]
             error = None
             try:
-                followed = [
-                    value if axis is None else batcher.follow(move_axis(value, axis, 0))
-                    for value, axis in zip(values, axes, strict=True)
-                ]
                 inner_args, inner_kwargs = pytrees.unflatten(
                     structure, [wrap(value) for value in followed]
                 )
@@ -188,12 +188,14 @@ def batched(
                 out = None
             finally:
                 batcher.close()
-            if batcher.division is None and batcher.selection is None:
+            if batcher.runs_once:
                 if report is not None:
                     report([Group(np.arange(size))])
                 return _results(batcher, out, out_axes)
         mapped = [axis is not None for axis in axes]
-        inside = [batcher.parts(value)[0] for value in followed]
+        inside = [
+            value._value if flag else value for value, flag in zip(followed, mapped, strict=True)
+        ]
         batch = Batch(f, inside, mapped, structure, size)
         return batch.call(Outcome(batcher, out, error), out_axes, warn, report)
 
@@ -272,5 +274,4 @@ def _size(
 def _results(batcher: Batcher, out: Any, out_axes: Any) -> Any:
     leaves, structure = pytrees.flatten(out)
     values = values_of("vmap", leaves, structure, lambda: "the function's result")
-    parts = [batcher.parts(value) for value in values]
-    return placed_tree(parts, structure, out_axes, batcher.size)
+    return placed_tree(map(batcher.parts, values), structure, out_axes, batcher.size)

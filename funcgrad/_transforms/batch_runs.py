@@ -10,7 +10,7 @@ Tensor([1., 2.])
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -22,10 +22,11 @@ from funcgrad._core.context import current, entered
 from funcgrad._core.pytrees import Structure
 from funcgrad._core.specs import dtype_of, shape_of
 from funcgrad._core.trace import Value, begin_level
+from funcgrad._hooks.key_uses import repetition
 from funcgrad._primitives.broadcasting import broadcast_to
 from funcgrad._primitives.reduction import reduce_any
 from funcgrad._primitives.structural import move_axis
-from funcgrad._transforms.answers import Division, Rows
+from funcgrad._transforms.answers import Rows
 from funcgrad._transforms.arguments import values_of
 from funcgrad._transforms.batcher import SELECTS, Batcher, examples_at
 from funcgrad._transforms.paths import Group, Part, Path, explored, joined, selected
@@ -70,20 +71,26 @@ class Batch:
         report: Callable[[list[Group]], None] | None = None,
     ) -> Any:
         """The function's results as trees, after the first run was not the only one."""
-        division = first.batcher.division
-        if division is None:
+        batcher = first.batcher
+        if batcher.selection is not None:
             parts, structure = self._selected(first)
         elif not self.size:
-            division.check_arrival(first.error)
+            _outcome(first)
             parts, structure = self._of_no_example()
         else:
-            division.check_arrival(first.error)
-            paths = self.divided(division, warn)
+            whole = Group(np.arange(self.size))
+            paths = explored(whole, batcher, _outcome(first), self._outcome_for, warn)
             if report is not None:
                 report([path.group for path in paths])
             structure = _one_structure(paths)
             parts = joined([Path(path.group, path.outcome[0]) for path in paths], self.size)
         return placed_tree(parts, structure, out_axes, self.size)
+
+    def _outcome_for(self, rows: Rows) -> tuple[Batcher, Any]:
+        """Run the function on some examples; return its trace, and its results or exception."""
+        with repetition():
+            ran = self._run(rows)
+        return ran.batcher, _outcome(ran)
 
     def _run(self, rows: Rows | None = None, selection: Selection | None = None) -> Outcome:
         """Run the function once more: on some examples, or on all along one path."""
@@ -102,7 +109,8 @@ class Batch:
             values = [examples_at(value, rows) if flag else value for value, flag in pairs]
         with begin_level() as level:
             batcher = Batcher(level, size, SELECTS)
-            batcher.selection = selection
+            if selection is not None:
+                batcher.follow_path(selection)
             try:
                 followed = [
                     wrap(batcher.follow(value) if flag else value)
@@ -111,27 +119,10 @@ class Batch:
                 args, kwargs = pytrees.unflatten(self.structure, followed)
                 out = self.f(*args, **kwargs)
             except BaseException as raised:
-                if batcher.runs_once:
-                    raise
                 error = raised
             finally:
                 batcher.close()
-        if batcher.division is not None:
-            batcher.division.check_arrival(error)
         return Outcome(batcher, out, error)
-
-    def divided(
-        self, division: Division, warn: Callable[[str], None] | None
-    ) -> list[Path[tuple[list[Part], Structure]]]:
-        """The results along each path, after the run on the whole batch was abandoned."""
-
-        def run(rows: Rows) -> tuple[tuple[list[Part], Structure] | None, Division | None]:
-            ran = self._run(rows)
-            if ran.batcher.division is not None:
-                return None, ran.batcher.division
-            return _parts(ran), None
-
-        return explored(Group(np.arange(self.size)), division, run, warn)
 
     def _of_no_example(self) -> tuple[list[Part], Structure]:
         """The results for an empty batch: those of an example of ones, left out."""
@@ -139,7 +130,10 @@ class Batch:
             np.ones((1, *shape_of(value)[1:]), dtype_of(value)) if flag else value
             for value, flag in zip(self.values, self.mapped, strict=True)
         ]
-        parts, structure = _parts(replace(self, values=ones, size=1)._run())
+        ran = replace(self, values=ones, size=1)._run()
+        if ran.error is not None:
+            raise ran.error
+        parts, structure = _parts(ran)
         none = np.arange(0)
         return [(examples_at(x, none) if flag else x, flag) for x, flag in parts], structure
 
@@ -176,6 +170,18 @@ class Batch:
         return parts, structure
 
 
+def _outcome(ran: Outcome) -> Any:
+    """The results of a run on some examples, or its exception; None if it was abandoned."""
+    if ran.batcher.division is not None:
+        ran.batcher.division.check_arrival(ran.error)
+        return None
+    if ran.error is None:
+        return _parts(ran)
+    if not isinstance(ran.error, Exception):
+        raise ran.error
+    return ran.error
+
+
 def _parts(ran: Outcome) -> tuple[list[Part], Structure]:
     """The results of a run as values from outside the batch, and their structure."""
     leaves, structure = pytrees.flatten(ran.out)
@@ -201,7 +207,7 @@ def _one_structure(paths: Sequence[Path[tuple[list[Part], Structure]]]) -> Struc
     return structure
 
 
-def placed_tree(parts: Sequence[Part], structure: Structure, out_axes: Any, size: int) -> Any:
+def placed_tree(parts: Iterable[Part], structure: Structure, out_axes: Any, size: int) -> Any:
     """The results as trees, with the batch on the axes that the user chose."""
     try:
         axes = pytrees.broadcast_prefix(out_axes, structure, "out_axes")

@@ -1,8 +1,11 @@
 """The trace of ``vmap``, and its tracer.
 
 To the function a batched tracer is one example; inside the tracer, the batch is on axis 0. Where
-the function looks at the value of an example in Python, the examples have to agree about it; else
-``Division`` abandons the run, and the function runs again for those that do (``paths.py``).
+the function looks at the value of an example in Python and the examples answer differently, the
+run goes on for the largest group with one answer, and the function runs again for the others
+(``paths.py``). Values that were computed before have more examples on axis 0 than the batch has
+from then on; they are narrowed where they are used. Where values of the whole batch are in other
+hands, as in a branch of ``cond`` or in a rule, the run is abandoned instead, by ``Division``.
 
 >>> import funcgrad as fg
 >>> fg.vmap(lambda x: f"{x.shape} {x.dtype}" and x * 2)(fg.tensor([1.0, 2.0]))
@@ -17,9 +20,17 @@ from typing import Any, Final
 
 import numpy as np
 
-from funcgrad._core.context import delegate, delegated, holds_linear, within_linear
+from funcgrad._core.context import (
+    current,
+    delegate,
+    delegated,
+    holds_linear,
+    repeated,
+    within_linear,
+)
 from funcgrad._core.primitive import Primitive
 from funcgrad._core.specs import Shape, shape_of
+from funcgrad._core.structure.structures import Random
 from funcgrad._core.trace import (
     RAW,
     Raw,
@@ -82,16 +93,22 @@ class Batcher(Trace):
     level, size : int
     around : Batcher, optional
         A trace of the same batch, whose tracers the function may close over.
+    whole : int, optional
+        How many examples the trace around had; by default ``size``.
     rows : Rows, optional
-        The examples of the trace around that this trace runs on; by default all.
+        The examples among these that this trace runs on; by default all.
     follows : int
         Whether the function may look at values of single examples: not (``REFUSES``), only on
         numbers (``DIVIDES``), or also while it is staged (``SELECTS``).
 
     Attributes
     ----------
+    size : int
+        The number of examples, which falls where they divide.
+    divisions : sequence of Division
+        The divisions after which the run went on.
     division : Division or None
-        The exception that abandoned the function, if its examples gave different answers.
+        The exception that abandoned the run, if it did not.
     selection : Selection or None
         The path that the function takes while it is staged, if it has looked at a value.
     """
@@ -100,9 +117,12 @@ class Batcher(Trace):
     __slots__ = (
         "_around",
         "_follows",
+        "_is_plain",
         "_open",
         "_rows",
+        "_whole",
         "division",
+        "divisions",
         "selection",
         "size",
         "title",
@@ -114,31 +134,39 @@ class Batcher(Trace):
         size: int,
         follows: int = DIVIDES,
         around: Trace | None = None,
+        whole: int = -1,
         rows: Rows | None = None,
     ) -> None:
         super().__init__(level)
         self.title = f"vmap over {size}"
         self.size = size
+        self.divisions: Sequence[Division] = ()
         self.division: Division | None = None
         self.selection: Selection | None = None
         self._follows = follows
-        self._open = True
-        self._around: tuple[Trace, ...] = ()
-        self._rows: tuple[Rows | None, ...] = ()
+        self._open = self._is_plain = True
+        self._around: tuple[Batcher, ...] = ()
         if isinstance(around, Batcher):
+            self._is_plain = False
             self._around = (around, *around._around)
-            self._rows = (rows, *[_some_of(others, rows) for others in around._rows])
+            self._whole = size if whole < 0 else whole
+            self._rows = rows
 
     def close(self) -> None:
         """End the transformation; tracers used from now on raise."""
-        self._open = False
+        self._open = self._is_plain = False
         if self.selection is not None:
             self.selection.close()
+
+    def follow_path(self, selection: Selection) -> None:
+        """Give the answers of a path while the function is staged."""
+        self.selection = selection
+        self._is_plain = False
 
     @property
     def runs_once(self) -> bool:
         """Whether the function needs no other run: its examples agreed wherever it looked."""
-        return self.division is None and self.selection is None
+        return self.division is None and self.selection is None and not self.divisions
 
     def check(self) -> None:
         if not self._open and self not in running_traces():
@@ -181,12 +209,38 @@ class Batcher(Trace):
         """A value as the transformations around this one see it, and whether it has the batch."""
         if type(value) is Batched:
             if value._trace is self:
-                return value._value, True
-            if value._trace in self._around:
-                rows = self._rows[self._around.index(value._trace)]
                 data = value._value
-                return data if rows is None else examples_at(data, rows), True
+                return data if self._is_plain else self._narrowed(data, self.size), True
+            if value._trace in self._around:
+                return self._from_around(value), True
         return concrete(value), False
+
+    def inner(self, value: Value) -> Value:
+        """A value as the transformations around this one see it."""
+        return self.parts(value)[0]
+
+    def _narrowed(self, data: Value, size: int) -> Value:
+        """A value that was computed for more examples, for those in the batch when it had a size.
+
+        Each division leaves fewer examples, so their number tells after which one it was computed.
+        """
+        count = shape_of(data)[0]
+        rows: Rows | None = None
+        for division in self.divisions:
+            if count == division.size and count > size:
+                rows = division.rows if rows is None else rows[division.rows]
+                count = len(division.rows)
+        return data if rows is None else examples_at(data, rows)
+
+    def _from_around(self, tracer: Batched) -> Value:
+        """The value of a tracer of a trace around, for the examples of this trace."""
+        place = self._around.index(tracer._trace)
+        data, outer = tracer._value, self._around[place]
+        for inside in (*self._around[:place][::-1], self):
+            data = outer._narrowed(data, inside._whole)
+            data = data if inside._rows is None else examples_at(data, inside._rows)
+            outer = inside
+        return data
 
     def rebuild(self, tracer: Any, change: Callable[[Value], Value]) -> Value:
         return self.follow(change(tracer._value))
@@ -195,10 +249,13 @@ class Batcher(Trace):
         """The fast path of ``process`` for elementwise operations of one argument."""
         if not primitive.quick:
             return self.process(primitive, (x,), {})
-        if not self._open and (interpreter := self._successor()):
-            return interpreter.process1(primitive, x)
+        data = x._value
+        if not self._is_plain:
+            if not self._open and (interpreter := self._successor()):
+                return interpreter.process1(primitive, x)
+            data = self.parts(x)[0]
         try:
-            return self.follow(bind1(primitive, x._value))
+            return self.follow(bind1(primitive, data))
         except ArithmeticError:  # within np.errstate(all="raise"); `process` divides the examples
             return self.process(primitive, (x,), {})
 
@@ -206,10 +263,16 @@ class Batcher(Trace):
         """The fast path of ``process`` for elementwise operations whose axes line up already."""
         if not primitive.quick:
             return self.process(primitive, (x, y), {})
-        if (self._around or not self._open) and (interpreter := self._successor(x, y)):
-            return interpreter.process2(primitive, x, y)
-        first, batched = self.parts(x)
-        second, batched_too = self.parts(y)
+        if self._is_plain:  # `parts`, in less time
+            batched = type(x) is Batched and x._trace is self
+            batched_too = type(y) is Batched and y._trace is self
+            first = x._value if batched else concrete(x)
+            second = y._value if batched_too else concrete(y)
+        else:
+            if (self._around or not self._open) and (interpreter := self._successor(x, y)):
+                return interpreter.process2(primitive, x, y)
+            first, batched = self.parts(x)
+            second, batched_too = self.parts(y)
         rank, other = len(shape_of(first)) - batched, len(shape_of(second)) - batched_too
         if (rank >= other or not batched) and (other >= rank or not batched_too):
             try:
@@ -222,8 +285,14 @@ class Batcher(Trace):
         self, primitive: Primitive, args: tuple[Value, ...], params: Mapping[str, Any]
     ) -> Value:
         """Apply the primitive's batching rule."""
-        if (self._around or not self._open) and (interpreter := self._successor(*args)):
-            return interpreter.process(primitive, args, params)
+        if not self._is_plain:
+            if (self._around or not self._open) and (interpreter := self._successor(*args)):
+                return interpreter.process(primitive, args, params)
+            path = self.selection
+            draws = path is not None and isinstance(primitive.structure, Random)
+            if draws and current().rerun is not path:
+                with repeated(path):  # other paths may draw the same numbers
+                    return self.process(primitive, args, params)
         if refuses_numbers(primitive):
             args = with_stand_ins(args)
         parts = [self.parts(arg) for arg in args]
@@ -232,13 +301,15 @@ class Batcher(Trace):
         try:
             out = primitive.batch(primitive, self.size, values, flags, params)
         except Exception as error:
-            self._divide_failures(
+            again = self._divide_failures(
                 error,
                 values,
                 flags,
                 lambda size, some: primitive.batch(primitive, size, some, flags, params),
             )
-            raise
+            if not again:
+                raise
+            return self.process(primitive, args, params)
         return tuple(map(self.follow, out)) if type(out) is tuple else self.follow(out)
 
     def process_call(self, call: Composite, args: Sequence[Value]) -> list[Value]:
@@ -255,10 +326,12 @@ class Batcher(Trace):
         except Exception as error:
             parts = [self.parts(arg) for arg in args]
             values, flags = [value for value, _ in parts], [flag for _, flag in parts]
-            self._divide_failures(
+            again = self._divide_failures(
                 error, values, flags, lambda size, some: call.batch(size, some, flags)
             )
-            raise
+            if not again:
+                raise
+            return self.process_call(call, args)
 
     def batch_of(self, value: Value) -> Value:
         """A value with the batch on axis 0, repeated for each example if it has none."""
@@ -268,19 +341,21 @@ class Batcher(Trace):
     # Looks at values of single examples.
 
     def look(self, tracer: Batched, use: str, exact: bool) -> Raw:
-        """The raw value of an example, where the function looks at it and all examples agree.
+        """The raw value of an example, where the function looks at it.
+
+        If the examples do not agree about it, the run goes on for those that agree with this one.
 
         Raises
         ------
         Division
-            They do not agree: the function has to run for each answer.
+            The run cannot go on for some examples only.
         """
         if not self._open:
             interpreter: Batcher | None = delegate(self)
             if interpreter is not None:
                 return interpreter.look_at(interpreter.parts(tracer)[0], use, exact)
             self.check()
-        return self.look_at(tracer._value, use, exact)
+        return self.look_at(self.parts(tracer)[0], use, exact)
 
     def look_at(self, data: Value, use: str, exact: bool) -> Raw:
         """``look`` for the value inside a tracer."""
@@ -292,7 +367,7 @@ class Batcher(Trace):
         if self.size == 1:
             return raw[0]
         if not self.size:
-            raise self._divided([])
+            self._divide([])
         answers, active = answers_of(raw, use), active_rows(self, self.size)
         first = 0
         if active is not None:
@@ -301,15 +376,48 @@ class Batcher(Trace):
         if agree(answers):
             return raw[first]
         groups = rows_by_answer(answers)
-        raise self._divided([(answer_in_words(raw[rows[0]], use), rows) for rows in groups])
+        rows = self._divide([(answer_in_words(raw[rows[0]], use), rows) for rows in groups])
+        return raw[rows[0]]
 
-    def _divided(self, groups: list[tuple[object, Rows]]) -> BaseException:
-        """The exception that divides the examples, where that is possible."""
+    def _divide(self, groups: list[tuple[object, Rows]]) -> Rows:
+        """Go on with the largest of some groups of examples; return these examples.
+
+        Raises
+        ------
+        Division
+            The run cannot go on for some examples only.
+        """
         if not self._open:
-            return refusal("A look at an example after its batch has ended")
-        if self.division is None:  # else the function went on, or looks in another thread
-            self.division = Division(self, groups)
-        return self.division
+            raise refusal("A look at an example after its batch has ended")
+        if self.division is not None:  # the function went on, or looks in another thread
+            raise self.division
+        division = Division(self.level, groups, self.size)
+        if not groups or not self._can_narrow():
+            self.division = division
+            raise division
+        division.kept = max(range(len(groups)), key=lambda place: len(groups[place][1]))
+        self._is_plain = False
+        self.divisions = (*self.divisions, division)
+        self.size = len(division.rows)
+        return division.rows
+
+    def _can_narrow(self) -> bool:
+        """Whether all values of the batch are in tracers, so that the run may go on with some.
+
+        A loop or a branch with examples that do not take part, a program that is being written, a
+        rule, probes and threads of the function hold others.
+        """
+        context = current()
+        if self._follows != SELECTS or context.active_examples is not None:
+            return False
+        if context.probes is not None:
+            return False
+        for trace in running_traces():
+            if trace is self:
+                return True
+            if not (trace.has_numbers or (isinstance(trace, Batcher) and not trace._around)):
+                return False
+        return False
 
     def _select(self, data: Value, use: str) -> Raw:
         """Choose an answer while the function is staged."""
@@ -318,9 +426,11 @@ class Batcher(Trace):
                 "has a rule, or a part that is staged by itself, with a branch for each example of"
                 " a batch"
             )
-        if self.selection is None:
-            self.selection = Selection()
-        return self.selection.choose(self, data, use)
+        path = self.selection
+        if path is None:
+            path = Selection()
+            self.follow_path(path)
+        return path.choose(self, data, use)
 
     def _divide_failures(
         self,
@@ -328,13 +438,16 @@ class Batcher(Trace):
         values: Sequence[Value],
         flags: Sequence[bool],
         retry: Callable[[int, Sequence[Value]], object],
-    ) -> None:
-        """Divide the examples if an operation raises an error for some of them only."""
+    ) -> bool:
+        """Divide the examples if an operation raises an error for some of them only.
+
+        Returns whether the run goes on with examples that have one outcome.
+        """
         shared = isinstance(error, _SAME_FOR_ALL) and not isinstance(error, IndexError)
         if shared or self.size < 2 or not self._open or not self._follows:
-            return
+            return False
         if any(map(is_staged, values)):
-            return
+            return False
         kinds: dict[str, int] = {"": 0}
         answers = np.zeros(self.size, np.int64)
         waiting = [np.arange(self.size)]
@@ -350,19 +463,14 @@ class Batcher(Trace):
                     waiting += [rows[half:], rows[:half]]
                 else:
                     answers[rows] = kinds.setdefault(type(failure).__name__, len(kinds))
-        if not agree(answers):
-            names = [*kinds]
-            groups = rows_by_answer(answers)
-            raise self._divided(
-                [(names[answers[rows[0]]] or "no error", rows) for rows in groups]
-            ) from None
+        if agree(answers):
+            return False
+        names = [*kinds]
+        groups = rows_by_answer(answers)
+        self._divide([(names[answers[rows[0]]] or "no error", rows) for rows in groups])
+        return True
 
 
 def examples_at(data: Value, rows: Rows) -> Value:
     """Some examples of a batch on axis 0."""
     return gather(data, rows, axis=0, unique=True)
-
-
-def _some_of(rows: Rows | None, some: Rows | None) -> Rows | None:
-    """Some of the examples at rows; None stands for all."""
-    return rows if some is None else some if rows is None else rows[some]

@@ -19,7 +19,7 @@ from funcgrad._core.specs import Spec, shape_of, spec_of
 from funcgrad._core.structure.structures import OPAQUE, Structure, Trait
 from funcgrad._core.trace import Trace, Value, begin_level
 from funcgrad._primitives.broadcasting import broadcast_to
-from funcgrad._transforms.answers import Division, Rows
+from funcgrad._transforms.answers import Rows
 from funcgrad._transforms.arguments import values_of
 from funcgrad._transforms.batcher import DIVIDES, Batcher, examples_at
 from funcgrad._transforms.forward import Pusher
@@ -66,20 +66,19 @@ def run_batched(
     ended. Results and arguments may be None, and stay so.
     """
     batcher, outs = _run_flat(function, size, args, flags, around)
-    if batcher.division is None:
+    if batcher.runs_once:
         parts = [(None, False) if out is None else batcher.parts(out) for out in outs]
     else:
 
-        def run(rows: Rows) -> tuple[list[Part] | None, Division | None]:
+        def run(rows: Rows) -> tuple[Batcher, list[Part]]:
             some = [
                 examples_at(arg, rows) if flag and arg is not None else arg
                 for arg, flag in zip(args, flags, strict=True)
             ]
-            inner, outs = _run_flat(function, len(rows), some, flags, around, rows)
-            parts = [(None, False) if out is None else inner.parts(out) for out in outs]
-            return parts, inner.division
+            inner, outs = _run_flat(function, len(rows), some, flags, around, size, rows)
+            return inner, [(None, False) if out is None else inner.parts(out) for out in outs]
 
-        parts = joined(explored(Group(np.arange(size)), batcher.division, run), size)
+        parts = joined(explored(Group(np.arange(size)), batcher, None, run), size)
     return [value for value, _ in parts], [flag for _, flag in parts]
 
 
@@ -89,11 +88,12 @@ def _run_flat(
     args: Sequence[Value],
     flags: Sequence[bool],
     around: Trace | None,
+    whole: int = -1,
     rows: Rows | None = None,
 ) -> tuple[Batcher, Sequence[Value]]:
     """Run a function on some examples; it is abandoned where their answers differ."""
     with begin_level() as level:
-        batcher = Batcher(level, size, DIVIDES, around, rows)
+        batcher = Batcher(level, size, DIVIDES, around, whole, rows)
         outs: Sequence[Value] = ()
         error = None
         try:

@@ -1,9 +1,9 @@
 """A batch along several paths: which examples take each, and their results put together.
 
-A function that looks at its examples in Python runs once for each path that they take. A run is
-abandoned where its examples give different answers (``Division``); then each group of examples
-runs by itself, from the start. Groups run in the order of their first examples, so an error is the
-one that a loop over the examples would raise first.
+A function that looks at its examples in Python runs once for each path that they take. Where they
+give different answers, a run goes on with the largest group of one answer, and the other groups
+wait: the function runs for them from the start. Errors are raised in the order of the examples, as
+a loop over them would.
 
 >>> import funcgrad as fg
 >>> def halved(x):
@@ -32,7 +32,7 @@ from funcgrad._primitives.joining import concatenate
 from funcgrad._primitives.stand_in_examples import chosen_examples
 from funcgrad._primitives.structural import cast
 from funcgrad._transforms.answers import Division, Rows
-from funcgrad._transforms.batcher import examples_at
+from funcgrad._transforms.batcher import Batcher, examples_at
 from funcgrad.errors import BatchError
 
 R = TypeVar("R")
@@ -103,38 +103,58 @@ class Path(NamedTuple, Generic[R]):
 
 def explored(
     whole: Group,
-    division: Division,
-    run: Callable[[Rows], tuple[R | None, Division | None]],
+    batcher: Batcher,
+    outcome: Any,
+    run: Callable[[Rows], tuple[Batcher, Any]],
     warn: Callable[[str], None] | None = None,
 ) -> list[Path[Any]]:
-    """Run a function for each path, after the first run was abandoned.
+    """Run a function for each path, after a first run on the whole batch, which divided it.
 
-    ``run`` returns the function's outcome for some examples, or the division that abandoned it.
-    ``warn`` is called once, with the line that divides most, when there are many paths.
+    The first run had a trace and an outcome. ``run`` runs the function for some examples, and
+    returns the trace and the outcome, which is an exception if the function raised one. ``warn`` is
+    called once, with the line that divides most, when there are many paths.
     """
     paths: list[Path[Any]] = []
     lines: Counter[str] = Counter()
     waiting: list[tuple[int, Group]] = []
-    abandoned, group = division, whole
+    failed: Path[Exception] | None = None
+    group: Group = whole
     while True:
-        for one in group.divided(abandoned):
-            heappush(waiting, (int(one.rows[0]), one))
-        lines[abandoned.line] += len(abandoned.groups) - 1
-        while waiting:
-            _, group = heappop(waiting)
-            try:
-                outcome, new_division = run(group.rows)
-            except Exception as error:
-                error.add_note(f"In vmap, for {group}.")
-                raise
-            if new_division is not None:
-                abandoned = new_division
-                break
-            paths.append(Path(group, outcome))
+        ended = _through(group, batcher, waiting, lines)
+        if ended is not None and isinstance(outcome, Exception):
+            if failed is None or ended.rows[0] < failed.group.rows[0]:
+                failed = Path(ended, outcome)
+        elif ended is not None:
+            paths.append(Path(ended, outcome))
             if len(paths) == MANY_PATHS + 1 and warn is not None:
                 warn(lines.most_common(1)[0][0])
-        else:
+        if failed is not None and (not waiting or waiting[0][0] > failed.group.rows[0]):
+            failed.outcome.add_note(f"In vmap, for {failed.group}.")
+            raise failed.outcome
+        if not waiting:
             return paths
+        _, group = heappop(waiting)
+        batcher, outcome = run(group.rows)
+
+
+def _through(
+    group: Group,
+    batcher: Batcher,
+    waiting: list[tuple[int, Group]],
+    lines: Counter[str],
+) -> Group | None:
+    """The examples with which a run on a group ended; None if it was abandoned. Others wait."""
+    abandoned = () if batcher.division is None else (batcher.division,)
+    for division in (*batcher.divisions, *abandoned):
+        lines[division.line] += len(division.groups) - 1
+        groups = group.divided(division)
+        for place, one in enumerate(groups):
+            if place != division.kept:
+                heappush(waiting, (int(one.rows[0]), one))
+        if division.kept < 0:
+            return None
+        group = groups[division.kept]
+    return group
 
 
 # ---------------------------------------------------------------------------------------- results

@@ -168,7 +168,7 @@ def example(value: Value) -> Value:
     """
     if type(value) in RAW:
         return value
-    data = example(value._value)
+    data = example(value._trace.inner(value) if type(value) is Batched else value._value)
     if type(value) is not Batched:
         return data
     return data[0] if len(data) else np.zeros(data.shape[1:], data.dtype)[()]

@@ -2,6 +2,7 @@
 another example."""
 
 import contextlib
+import gc
 import operator
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +13,13 @@ import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.errors import BatchError, BatchWarning, DifferentiationError, TracerError
+from funcgrad.errors import (
+    BatchError,
+    BatchWarning,
+    DifferentiationError,
+    KeyReuseError,
+    TracerError,
+)
 from tests.together import together
 from tests.transforms.support import assert_same, numbers
 
@@ -80,7 +87,7 @@ def test_every_look_at_an_example_divides_the_batch(use: Any) -> None:
 
 
 def test_examples_that_agree_are_not_divided() -> None:
-    runs = []
+    runs: list[Any] = []
 
     def f(x: Any) -> Any:
         runs.append(x.shape)
@@ -90,8 +97,8 @@ def test_examples_that_agree_are_not_divided() -> None:
     assert len(runs) == 1
 
 
-def test_a_function_runs_once_for_each_division_and_each_path() -> None:
-    runs = []
+def test_a_function_runs_once_for_each_path() -> None:
+    runs: list[Any] = []
 
     def f(x: Any) -> Any:
         runs.append(None)
@@ -104,18 +111,22 @@ def test_a_function_runs_once_for_each_division_and_each_path() -> None:
     np.testing.assert_array_equal(fg.vmap(f)(batch), each(f, batch))
     runs.clear()
     fg.vmap(f)(batch)
-    assert len(runs) == 7 + 6
+    assert len(runs) == 7
+    runs.clear()
+    fg.grad(lambda xs: fnp.sum(fg.vmap(f)(xs)))(batch)
+    fg.vmap(fg.grad(f))(batch)
+    assert len(runs) == 14
 
 
 def test_answers_are_compared_and_not_values() -> None:
-    runs = []
+    runs: list[Any] = []
 
     def f(x: Any) -> Any:
         runs.append(None)
         return 1.0 if x > 0 else 2.0
 
     fg.vmap(f)(np.array([1.0, 2.0, 3.0, -1.0, -2.0]))
-    assert len(runs) == 3
+    assert len(runs) == 2
     runs.clear()
 
     def whole(x: Any) -> Any:
@@ -123,7 +134,7 @@ def test_answers_are_compared_and_not_values() -> None:
         return 1.0 * int(x)
 
     fg.vmap(whole)(np.array([0.2, 0.7, -0.3, 1.5, 1.1]))
-    assert len(runs) == 3
+    assert len(runs) == 2
 
 
 def test_signed_zeros_and_nan() -> None:
@@ -398,17 +409,24 @@ def replaced(x: Any) -> Any:
 
 
 @together("f", [bare, suppressed, quiet, replaced])
+def test_a_division_that_goes_on_raises_nothing_that_could_be_swallowed(f: Any) -> None:
+    assert_same(fg.vmap(f)(X), each(f, X))
+    assert_same(fg.vmap(fg.grad(f))(X), each(fg.grad(f), X))
+
+
+@together("f", [bare, suppressed, quiet, replaced])
 def test_a_swallowed_division_is_an_error_that_names_the_place(f: Any) -> None:
     line = f.__code__.co_firstlineno + 2
+    chosen = lambda x: fg.cond(x < 50, f, f, x)  # noqa: E731 - whose batch the branches hold
     with pytest.raises(BatchError, match=f"swallowed the exception at test_paths.py:{line}"):
-        fg.vmap(f)(X)
+        fg.vmap(chosen)(X)
     with pytest.raises(BatchError, match="swallowed"):
-        fg.vmap(fg.grad(f))(X)
-    assert_same(fg.vmap(f)(np.abs(X)), np.abs(X))
+        fg.vmap(fg.grad(chosen))(X)
+    assert_same(fg.vmap(chosen)(np.abs(X)), np.abs(X))
 
 
 def test_finally_and_exceptions_of_the_users_own_are_as_in_the_loop() -> None:
-    ended = []
+    ended: list[Any] = []
 
     def f(x: Any) -> Any:
         try:
@@ -423,6 +441,38 @@ def test_finally_and_exceptions_of_the_users_own_are_as_in_the_loop() -> None:
     assert_same(fg.vmap(f)(X), np.array([6.0, -6.0, 1.0, 0.0, -3.0, 14.0]))
 
 
+def test_effects_happen_once_for_each_path() -> None:
+    seen: list[str] = []
+
+    def f(x: Any) -> Any:
+        sign = "positive" if x > 0 else "negative"
+        seen.append(sign)
+        return x
+
+    fg.vmap(f)(X)
+    assert sorted(seen) == ["negative", "positive"]
+
+
+def test_keys_are_checked_for_each_path() -> None:
+    def once(key: Any) -> Any:
+        first, second = fg.random.split(key)
+        return fg.random.normal(second, ()) if fg.random.uniform(first, ()) > 0.4 else 0.0
+
+    def twice(key: Any) -> Any:
+        return fg.random.normal(key, ()) if fg.random.uniform(key, ()) > 0.4 else 0.0
+
+    keys = fg.random.split(fg.random.key(0), 6)
+    expected = np.array([float(once(key)) for key in keys])
+    assert len(set(expected == 0)) == 2
+    with fg.random.check_keys():
+        assert_same(fg.vmap(once)(keys), expected)
+        with pytest.raises(KeyReuseError):
+            fg.vmap(twice)(fg.random.split(fg.random.key(1), 6))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert_same(fg.jit(fg.vmap(once))(keys), expected)
+
+
 def test_threads_inside_and_around() -> None:
     def inside(x: Any) -> Any:
         with ThreadPoolExecutor(2) as pool:
@@ -433,6 +483,19 @@ def test_threads_inside_and_around() -> None:
         outs = list(pool.map(lambda k: fg.vmap(halved)(X * k), range(1, 9)))
     for k, out in enumerate(outs, 1):
         assert_same(out, each(halved, X * k))
+
+
+@together("f", [halved, lambda x: fg.cond(x < 50, halved, halved, x)])
+def test_divisions_leave_nothing_to_the_garbage_collector(f: Any) -> None:
+    gradient = fg.grad(lambda x: fnp.sum(fg.vmap(f)(x)))
+    gradient(X)
+    gc.collect()
+    gc.disable()
+    try:
+        gradient(X)
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
 
 
 # ------------------------------------------------------------------------------------------ options
@@ -449,9 +512,12 @@ def test_one_run_can_be_asked_for() -> None:
 
 
 def test_a_few_paths_are_one_program_for_every_batch() -> None:
-    f = fg.jit(fg.vmap(lambda x: (fnp.log(x) if x > 1 else x) if x > 0 else x * x))
+    def parts(x: Any) -> Any:
+        return (fnp.log(x) if x > 1 else x) if x > 0 else x * x
+
+    f = fg.jit(fg.vmap(parts))
     for batch in (X, -X, np.abs(X), X * 0.1):
-        assert_same(f(batch), each(f.__wrapped__.__wrapped__, batch))
+        assert_same(f(batch), each(parts, batch))
     assert f.stagings == 1
 
 
