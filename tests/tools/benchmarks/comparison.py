@@ -167,6 +167,16 @@ def branch_on_a_value(library: Any) -> str:
     return "yes"
 
 
+def branch_in_a_batch(library: Any) -> str:
+    if library.vmap is None:
+        return "no vmap"
+    try:
+        out = library.vmap(lambda x: x * 2.0 if x > 0 else -x)(library.array([1.0, -3.0]))
+    except Exception as error:
+        return type(error).__name__
+    return "yes" if np.asarray(out).tolist() == [2.0, 3.0] else "wrong"
+
+
 def back_through_while(library: Any) -> str:
     if library.while_loop is None:
         return "Python's loop only"
@@ -219,6 +229,7 @@ EXPERIMENTS: Final[dict[str, Callable[[Any], str]]] = {
     "gradient of abs(z)² at z = 1 + 2i": complex_square,
     "dtype of `[1.0, 2.0]`": default_dtype,
     "`if x > 0` under `jit`": branch_on_a_value,
+    "`if x > 0` under `vmap`": branch_in_a_batch,
     "reverse mode through `while_loop`": back_through_while,
     "installed, without NumPy and SciPy": size,
     "import, after NumPy's": import_time,
