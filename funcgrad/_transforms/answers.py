@@ -40,7 +40,7 @@ _CONVERSIONS: Final = (("bool(t)", "bool"), ("int(t)", "int"), ("t as", "int"), 
 class Division(BaseException):
     """A division of examples that give different answers; it is raised to abandon a run.
 
-    It is no ``Exception``, so that ``except Exception`` in the user's function lets it pass.
+    It derives from ``BaseException``, so that ``except Exception`` in the user's function lets it pass.
 
     Attributes
     ----------
@@ -116,7 +116,7 @@ def refusal(use: str) -> TracerError:
 
 
 def is_staged(data: Value) -> bool:
-    """Whether the numbers in a value are unknown: a program is being written, for any numbers."""
+    """Whether the elements of a value are unknown, since a program is being written."""
     while type(data) not in RAW:
         trace = data._trace
         if trace is not None and not trace.is_batch and not trace.has_numbers:
@@ -128,7 +128,7 @@ def is_staged(data: Value) -> bool:
 def answers_of(raw: Raw, use: str) -> np.ndarray[Any, Any]:
     """A key for each example on axis 0; it is equal where the use of the example has one result.
 
-    Truth values and integers are compared as such, other numbers by their bits: -0.0 is not 0.0.
+    Truth values and integers are compared as such, others by their bits: -0.0 is not 0.0.
     """
     numbers = np.asarray(raw)
     conversion = next((name for start, name in _CONVERSIONS if use.startswith(start)), "")

@@ -98,12 +98,13 @@ def vmap(
 
     Notes
     -----
-    Where the examples of a batch answer an ``if`` differently, the run of ``f`` is abandoned, and
-    ``f`` runs again, from its start, for each group of examples with one answer. So ``f`` runs
-    once for each division of the examples and once for each path, never once for each example;
-    what ``f`` does besides computing, such as printing, happens in every run. An operation that
-    raises an error for some examples divides them as well. The results are joined in the examples'
-    order; their dtypes promote, and Python numbers give way.
+    Where the examples of a batch answer an ``if`` differently, the run goes on with the largest
+    group of examples that agree, and ``f`` runs again, from its start, for each other group. So
+    ``f`` runs once for each path, and its effects, such as printing, happen in every run. An
+    operation that raises an error for some examples divides them as well. The results are joined in
+    the examples' order; their dtypes promote, and Python numbers give way. Where a run that divides
+    cannot go on, as inside a branch of ``cond``, an exception abandons it, which ``f`` must not
+    swallow by a bare ``except``.
 
     Under ``jit``, up to 16 paths of truth values become one program: the operations of each path
     run on all examples, and each example gets the result of its path, and derivatives of that only.

@@ -36,7 +36,7 @@ from funcgrad.tensor.tensor import wrap
 
 
 class Outcome(NamedTuple):
-    """What a run of the function returned, and the trace that it ran under."""
+    """The result or the exception of a run of the function, and the trace that it ran under."""
 
     batcher: Batcher
     out: Any
@@ -125,7 +125,7 @@ class Batch:
         return Outcome(batcher, out, error)
 
     def _of_no_example(self) -> tuple[list[Part], Structure]:
-        """The results for an empty batch: those of an example of ones, left out."""
+        """The results for an empty batch: of the results for an example of ones, no row."""
         ones = [
             np.ones((1, *shape_of(value)[1:]), dtype_of(value)) if flag else value
             for value, flag in zip(self.values, self.mapped, strict=True)
@@ -138,7 +138,7 @@ class Batch:
         return [(examples_at(x, none) if flag else x, flag) for x, flag in parts], structure
 
     def _selected(self, first: Outcome) -> tuple[list[Part], Structure]:
-        """The results of a program: those of all paths, selected by who takes them."""
+        """The results of a program: the function runs along all paths, and masks select."""
         paths: list[Path[tuple[list[Part], Structure]]] = []
         masks: list[Value] = []
         failures: list[tuple[Selection, Exception]] = []

@@ -98,8 +98,8 @@ class Batcher(Trace):
     rows : Rows, optional
         The examples among these that this trace runs on; by default all.
     follows : int
-        Whether the function may look at values of single examples: not (``REFUSES``), only on
-        numbers (``DIVIDES``), or also while it is staged (``SELECTS``).
+        Whether the function may look at values of single examples: not (``REFUSES``), only
+        while it is evaluated (``DIVIDES``), or also while it is staged (``SELECTS``).
 
     Attributes
     ----------
@@ -291,7 +291,7 @@ class Batcher(Trace):
             path = self.selection
             draws = path is not None and isinstance(primitive.structure, Random)
             if draws and current().rerun is not path:
-                with repeated(path):  # other paths may draw the same numbers
+                with repeated(path):  # other paths may use the same key
                     return self.process(primitive, args, params)
         if refuses_numbers(primitive):
             args = with_stand_ins(args)

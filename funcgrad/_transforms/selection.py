@@ -1,6 +1,6 @@
 """One path of a function that is staged for all examples of a batch, though it branches.
 
-A program knows no numbers, so it cannot divide a batch. The function runs once for each path that
+A program is written for all values, so it cannot divide a batch. The function runs once for each path that
 its answers to ``if`` could take, on all examples; each time a mask says which examples take it.
 
 >>> import funcgrad as fg
