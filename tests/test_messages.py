@@ -64,7 +64,7 @@ HELD = (
 TRANSFORMS: dict[str, Any] = {
     "grad": lambda f: fg.grad(f)(np.ones(3)),
     "jvp": lambda f: fg.jvp(f, (np.ones(3),), (np.ones(3),)),
-    "vmap": lambda f: fg.vmap(f)(np.ones((2, 3))),
+    "vmap": lambda f: fg.vmap(f, branches=False)(np.ones((2, 3))),
     "vmap of grad": lambda f: fg.vmap(fg.grad(f))(np.ones((2, 3))),
     "jit of grad": lambda f: fg.jit(fg.grad(f))(np.ones(3)),
     "checkpoint": lambda f: fg.grad(fg.checkpoint(f))(np.ones(3)),

@@ -101,7 +101,9 @@ def test_traced_shifts_have_a_remedy_that_works() -> None:
     x, ks = fnp.arange(12.0).reshape(3, 4), fnp.array([-1, 0, 2])
     for f, words in ((fnp.roll, "fnp.take"), (fnp.tril, "<= k, x"), (fnp.triu, ">= k, x")):
         with pytest.raises(TracerError, match=words):
-            fg.vmap(lambda k, f=f: f(x, k))(ks)
+            fg.vmap(lambda k, f=f: f(x, k), branches=False)(ks)
+        each = np.array([f(x, int(k)) for k in ks])
+        np.testing.assert_array_equal(fg.vmap(lambda k, f=f: f(x, k))(ks), each)
     columns = fnp.arange(4) - fnp.arange(3)[:, None]
     lower, upper, rolled = fg.vmap(
         lambda k: (

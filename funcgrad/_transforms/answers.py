@@ -40,7 +40,8 @@ _CONVERSIONS: Final = (("bool(t)", "bool"), ("int(t)", "int"), ("t as", "int"), 
 class Division(BaseException):
     """A division of examples that give different answers; it is raised to abandon a run.
 
-    It derives from ``BaseException``, so that ``except Exception`` in the user's function lets it pass.
+    It derives from ``BaseException``, so that ``except Exception`` in the user's function lets it
+    pass.
 
     Attributes
     ----------
@@ -52,7 +53,7 @@ class Division(BaseException):
         The number of examples.
     line : str
         The user's line that looked at the value.
-    kept : int
+    largest : int
         The place of the group with which the run goes on; -1 if it is abandoned.
     """
 
@@ -62,12 +63,12 @@ class Division(BaseException):
         self.groups = groups
         self.size = size
         self.line = users_line()
-        self.kept = -1
+        self.largest = -1
 
     @property
     def rows(self) -> Rows:
         """The examples with which the run goes on."""
-        return self.groups[self.kept][1]
+        return self.groups[self.largest][1]
 
     def check_arrival(self, error: BaseException | None) -> None:
         """Raise if the function went on after it was abandoned: it swallowed the exception."""

@@ -29,7 +29,7 @@ from funcgrad._transforms.arguments import (
     leaf_name,
     values_of,
 )
-from funcgrad._transforms.batch_runs import Batch, Outcome, placed_tree
+from funcgrad._transforms.batch_runs import Batch, RunOutcome, placed_tree
 from funcgrad._transforms.batcher import REFUSES, SELECTS, Batcher
 from funcgrad._transforms.callables import Axes
 from funcgrad._transforms.paths import MANY_PATHS, Group
@@ -145,19 +145,7 @@ def batched(
     report: Callable[[list[Group]], None] | None = None,
 ) -> Callable[..., Any]:
     """The function that ``vmap`` makes; it calls ``report`` with the paths of a batch."""
-    warned: list[None] = []
-
-    def warn(line: str) -> None:
-        if not warned:
-            warned.append(None)
-            name = getattr(f, "__name__", type(f).__name__)
-            warn_user(
-                f"vmap: {name} took more than {MANY_PATHS} paths over a batch, which is as slow as"
-                f" a loop over the examples. Most divisions are at {line}: choose there with"
-                " fnp.where or fg.cond, or loop with fg.while_loop.",
-                BatchWarning,
-            )
-
+    warn = _warning_of_many_paths(f)
     follows = SELECTS if branches else REFUSES
 
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -198,9 +186,27 @@ def batched(
             value._value if flag else value for value, flag in zip(followed, mapped, strict=True)
         ]
         batch = Batch(f, inside, mapped, structure, size)
-        return batch.call(Outcome(batcher, out, error), out_axes, warn, report)
+        return batch.call(RunOutcome(batcher, out, error), out_axes, warn, report)
 
     return call
+
+
+def _warning_of_many_paths(f: Callable[..., Any]) -> Callable[[str], None]:
+    """A function that warns, once, of the line at which most paths of a function part."""
+    warned: list[None] = []
+
+    def warn(line: str) -> None:
+        if not warned:
+            warned.append(None)
+            name = getattr(f, "__name__", type(f).__name__)
+            warn_user(
+                f"vmap: {name} took more than {MANY_PATHS} paths over a batch, which is as slow as"
+                f" a loop over the examples. Most divisions are at {line}: choose there with"
+                " fnp.where or fg.cond, or loop with fg.while_loop.",
+                BatchWarning,
+            )
+
+    return warn
 
 
 def _check_in_axes(in_axes: object) -> None:

@@ -30,12 +30,12 @@ from funcgrad._transforms.answers import Rows
 from funcgrad._transforms.arguments import values_of
 from funcgrad._transforms.batcher import SELECTS, Batcher, examples_at
 from funcgrad._transforms.paths import Group, Part, Path, explored, joined, selected
-from funcgrad._transforms.selection import MOST_PATHS, Selection
+from funcgrad._transforms.staged_paths import MOST_PATHS, StagedPath
 from funcgrad.errors import BatchError, FuncgradError
 from funcgrad.tensor.tensor import wrap
 
 
-class Outcome(NamedTuple):
+class RunOutcome(NamedTuple):
     """The result or the exception of a run of the function, and the trace that it ran under."""
 
     batcher: Batcher
@@ -65,14 +65,14 @@ class Batch:
 
     def call(
         self,
-        first: Outcome,
+        first: RunOutcome,
         out_axes: Any,
         warn: Callable[[str], None],
         report: Callable[[list[Group]], None] | None = None,
     ) -> Any:
         """The function's results as trees, after the first run was not the only one."""
         batcher = first.batcher
-        if batcher.selection is not None:
+        if batcher.path is not None:
             parts, structure = self._selected(first)
         elif not self.size:
             _outcome(first)
@@ -92,15 +92,15 @@ class Batch:
             ran = self._run(rows)
         return ran.batcher, _outcome(ran)
 
-    def _run(self, rows: Rows | None = None, selection: Selection | None = None) -> Outcome:
+    def _run(self, rows: Rows | None = None, path: StagedPath | None = None) -> RunOutcome:
         """Run the function once more: on some examples, or on all along one path."""
         context = current()
         if context.probes is None:
-            return self._run_along(rows, selection)
+            return self._run_along(rows, path)
         with entered(context._replace(probes=context.probes.along_path(rows, self.size))):
-            return self._run_along(rows, selection)
+            return self._run_along(rows, path)
 
-    def _run_along(self, rows: Rows | None, selection: Selection | None) -> Outcome:
+    def _run_along(self, rows: Rows | None, path: StagedPath | None) -> RunOutcome:
         out = error = None
         values, size = self.values, self.size
         if rows is not None:
@@ -109,8 +109,8 @@ class Batch:
             values = [examples_at(value, rows) if flag else value for value, flag in pairs]
         with begin_level() as level:
             batcher = Batcher(level, size, SELECTS)
-            if selection is not None:
-                batcher.follow_path(selection)
+            if path is not None:
+                batcher.follow_path(path)
             try:
                 followed = [
                     wrap(batcher.follow(value) if flag else value)
@@ -122,7 +122,7 @@ class Batch:
                 error = raised
             finally:
                 batcher.close()
-        return Outcome(batcher, out, error)
+        return RunOutcome(batcher, out, error)
 
     def _of_no_example(self) -> tuple[list[Part], Structure]:
         """The results for an empty batch: of the results for an example of ones, no row."""
@@ -137,40 +137,40 @@ class Batch:
         none = np.arange(0)
         return [(examples_at(x, none) if flag else x, flag) for x, flag in parts], structure
 
-    def _selected(self, first: Outcome) -> tuple[list[Part], Structure]:
+    def _selected(self, first: RunOutcome) -> tuple[list[Part], Structure]:
         """The results of a program: the function runs along all paths, and masks select."""
         paths: list[Path[tuple[list[Part], Structure]]] = []
         masks: list[Value] = []
-        failures: list[tuple[Selection, Exception]] = []
+        failures: list[tuple[StagedPath, Exception]] = []
         ran, waiting = first, []
         while True:
-            selection: Any = ran.batcher.selection
-            if selection.refused is not None:
-                raise selection.refused
-            waiting += selection.others
+            path: Any = ran.batcher.path
+            if path.refused is not None:
+                raise path.refused
+            waiting += path.others
             if isinstance(ran.error, Exception):
-                failures.append((selection, ran.error))
+                failures.append((path, ran.error))
             elif ran.error is not None:
                 raise ran.error
             else:
-                answers = "; ".join(f"{line}: {answer}" for line, answer in selection.answers)
+                answers = "; ".join(f"{line}: {answer}" for line, answer in path.answers)
                 paths.append(Path(Group(np.arange(0), answers), _parts(ran)))
-                masks.append(selection.mask)
+                masks.append(path.mask)
             if len(paths) + len(failures) + len(waiting) > MOST_PATHS:
-                raise selection.too_many()
+                raise path.too_many()
             if not waiting:
                 break
-            ran = self._run(selection=Selection(waiting.pop()))
-        for selection, error in failures:
+            ran = self._run(path=StagedPath(waiting.pop()))
+        for path, error in failures:
             # A guard of the program: it does not hold for a batch with an example on this path.
-            if not paths or bool(wrap(reduce_any(selection.mask, axis=(0,), keepdims=False))):
+            if not paths or bool(wrap(reduce_any(path.mask, axis=(0,), keepdims=False))):
                 raise error
         structure = _one_structure(paths)
         parts = selected([Path(path.group, path.outcome[0]) for path in paths], masks, self.size)
         return parts, structure
 
 
-def _outcome(ran: Outcome) -> Any:
+def _outcome(ran: RunOutcome) -> Any:
     """The results of a run on some examples, or its exception; None if it was abandoned."""
     if ran.batcher.division is not None:
         ran.batcher.division.check_arrival(ran.error)
@@ -182,7 +182,7 @@ def _outcome(ran: Outcome) -> Any:
     return ran.error
 
 
-def _parts(ran: Outcome) -> tuple[list[Part], Structure]:
+def _parts(ran: RunOutcome) -> tuple[list[Part], Structure]:
     """The results of a run as values from outside the batch, and their structure."""
     leaves, structure = pytrees.flatten(ran.out)
     values = values_of("vmap", leaves, structure, lambda: "the function's result")
@@ -214,14 +214,14 @@ def placed_tree(parts: Iterable[Part], structure: Structure, out_axes: Any, size
     except FuncgradError as error:
         raise BatchError(f"vmap: out_axes does not fit the function's result: {error}") from None
     placed = [
-        wrap(_placed(part, axis, structure, leaf, size))
-        for leaf, (part, axis) in enumerate(zip(parts, axes, strict=True))
+        wrap(_placed(value, axis, structure, leaf, size))
+        for leaf, (value, axis) in enumerate(zip(parts, axes, strict=True))
     ]
     return pytrees.unflatten(structure, placed)
 
 
-def _placed(part: Part, axis: object, structure: Structure, leaf: int, size: int) -> Value:
-    data, flag = part
+def _placed(value: Part, axis: object, structure: Structure, leaf: int, size: int) -> Value:
+    data, flag = value
     if axis is None:
         if flag:
             raise BatchError(

@@ -59,16 +59,17 @@ from funcgrad._transforms.answers import (
     rows_by_answer,
 )
 from funcgrad._transforms.composite import Composite
-from funcgrad._transforms.selection import Selection
-from funcgrad.errors import ShapeError
+from funcgrad._transforms.staged_paths import StagedPath
+from funcgrad.errors import ConditionError, KeyReuseError, NonFiniteError, ShapeError
 from funcgrad.tensor.tensor import Tensor
 
 _new: Final[Any] = object.__new__
 REFUSES: Final = 0
 DIVIDES: Final = 1
 SELECTS: Final = 2
-_SAME_FOR_ALL: Final = TypeError, ShapeError
-"""Errors about shapes and dtypes, which all examples share; but ``IndexError`` is not."""
+_SAME_FOR_ALL: Final = TypeError, ShapeError, ConditionError, NonFiniteError, KeyReuseError
+"""Errors about shapes and dtypes, which all examples share (but ``IndexError`` is not), and of
+checks, which name the example."""
 
 
 class Batched(Tensor):
@@ -109,7 +110,7 @@ class Batcher(Trace):
         The divisions after which the run went on.
     division : Division or None
         The exception that abandoned the run, if it did not.
-    selection : Selection or None
+    path : StagedPath or None
         The path that the function takes while it is staged, if it has looked at a value.
     """
 
@@ -123,7 +124,7 @@ class Batcher(Trace):
         "_whole",
         "division",
         "divisions",
-        "selection",
+        "path",
         "size",
         "title",
     )
@@ -142,7 +143,7 @@ class Batcher(Trace):
         self.size = size
         self.divisions: Sequence[Division] = ()
         self.division: Division | None = None
-        self.selection: Selection | None = None
+        self.path: StagedPath | None = None
         self._follows = follows
         self._open = self._is_plain = True
         self._around: tuple[Batcher, ...] = ()
@@ -155,18 +156,18 @@ class Batcher(Trace):
     def close(self) -> None:
         """End the transformation; tracers used from now on raise."""
         self._open = self._is_plain = False
-        if self.selection is not None:
-            self.selection.close()
+        if self.path is not None:
+            self.path.close()
 
-    def follow_path(self, selection: Selection) -> None:
+    def follow_path(self, path: StagedPath) -> None:
         """Give the answers of a path while the function is staged."""
-        self.selection = selection
+        self.path = path
         self._is_plain = False
 
     @property
     def runs_once(self) -> bool:
         """Whether the function needs no other run: its examples agreed wherever it looked."""
-        return self.division is None and self.selection is None and not self.divisions
+        return self.division is None and self.path is None and not self.divisions
 
     def check(self) -> None:
         if not self._open and self not in running_traces():
@@ -288,7 +289,7 @@ class Batcher(Trace):
         if not self._is_plain:
             if (self._around or not self._open) and (interpreter := self._successor(*args)):
                 return interpreter.process(primitive, args, params)
-            path = self.selection
+            path = self.path
             draws = path is not None and isinstance(primitive.structure, Random)
             if draws and current().rerun is not path:
                 with repeated(path):  # other paths may use the same key
@@ -395,7 +396,7 @@ class Batcher(Trace):
         if not groups or not self._can_narrow():
             self.division = division
             raise division
-        division.kept = max(range(len(groups)), key=lambda place: len(groups[place][1]))
+        division.largest = max(range(len(groups)), key=lambda place: len(groups[place][1]))
         self._is_plain = False
         self.divisions = (*self.divisions, division)
         self.size = len(division.rows)
@@ -426,9 +427,9 @@ class Batcher(Trace):
                 "has a rule, or a part that is staged by itself, with a branch for each example of"
                 " a batch"
             )
-        path = self.selection
+        path = self.path
         if path is None:
-            path = Selection()
+            path = StagedPath()
             self.follow_path(path)
         return path.choose(self, data, use)
 

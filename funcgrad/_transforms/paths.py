@@ -81,11 +81,11 @@ class Group:
         shown = ", ".join(map(str, self.rows[:_SHOWN].tolist()))
         more = f", ... ({len(self.rows)} in all)" if len(self.rows) > _SHOWN else ""
         answers = self.answers()
-        given = [f"{line}: {answer!r}" for line, answer in answers[-_SHOWN:]]
+        texts = [f"{line}: {answer!r}" for line, answer in answers[-_SHOWN:]]
         if len(answers) > _SHOWN:
-            given.insert(0, f"{len(answers) - _SHOWN} answers before")
+            texts.insert(0, f"{len(answers) - _SHOWN} answers before")
         word = "example" if len(self.rows) == 1 else "examples"
-        return f"{word} {shown}{more} ({'; '.join(given) or 'no answers'})"
+        return f"{word} {shown}{more} ({'; '.join(texts) or 'no answers'})"
 
     def divided(self, division: Division) -> list[Group]:
         """The groups into which the examples divide."""
@@ -149,11 +149,11 @@ def _through(
         lines[division.line] += len(division.groups) - 1
         groups = group.divided(division)
         for place, one in enumerate(groups):
-            if place != division.kept:
+            if place != division.largest:
                 heappush(waiting, (int(one.rows[0]), one))
-        if division.kept < 0:
+        if division.largest < 0:
             return None
-        group = groups[division.kept]
+        group = groups[division.largest]
     return group
 
 

@@ -121,7 +121,7 @@ class ProbeSet:
                 f"probe: {name!r} has the shape {spec.shape} for some examples of a batch, and"
                 f" {tuple(shape)} for others."
             )
-        whole = self.recorder.input_at(slot, np.full(shape, -0.0, dtype_of(value)))
+        whole = self.recorder._tracer(np.full(shape, -0.0, dtype_of(value)), slot)
         for axis, rows, _ in self._divisions:
             whole = whole if rows is None else gather(whole, rows, axis=axis, unique=True)
         return add(value, whole)  # adding -0.0 changes no value

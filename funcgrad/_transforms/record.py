@@ -154,10 +154,6 @@ class Recorder(Readable):
         self._inputs.append(slot)
         return slot
 
-    def input_at(self, slot: int, data: Value) -> Recorded:
-        """A tracer for the input of a slot."""
-        return self._tracer(data, slot)
-
     def process_call(self, call: Composite, args: Sequence[Value]) -> list[Value]:
         """Let an operation that is met as a whole record itself."""
         interpreter = None if self.is_plain else delegate(self, call.is_linear)

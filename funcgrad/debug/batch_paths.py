@@ -109,7 +109,7 @@ def paths(
     """
     check_function("paths", f)
 
-    def listed(*args: Any, **kwargs: Any) -> BatchPaths:
+    def listed(*args: object, **kwargs: object) -> BatchPaths:
         groups: list[Group] = []
         batched(f, in_axes, 0, axis_size, report=groups.extend)(*args, **kwargs)
         paths_taken = [BatchPath(group.rows, tuple(group.answers())) for group in groups]

@@ -1,7 +1,7 @@
 """One path of a function that is staged for all examples of a batch, though it branches.
 
-A program is written for all values, so it cannot divide a batch. The function runs once for each path that
-its answers to ``if`` could take, on all examples; each time a mask says which examples take it.
+A program is written for all values, so it cannot divide a batch. The function runs once for each
+path that its answers to ``if`` could take, on all examples; a mask says which examples take it.
 
 >>> import funcgrad as fg
 >>> def relu(x):
@@ -34,7 +34,7 @@ MOST_PATHS: Final = 16
 """The most paths that one program has."""
 
 
-class Selection:
+class StagedPath:
     """The answers along a path, and the mask of the examples that take it.
 
     Parameters
@@ -80,7 +80,7 @@ class Selection:
             answer = self._script[place]
         else:
             answer = True
-            self.others.append((*[given for _, given in self.answers], False))
+            self.others.append((*[answer for _, answer in self.answers], False))
             if place >= MOST_PATHS:
                 raise self.too_many()
         self.answers.append((line, answer))
