@@ -8,7 +8,8 @@ Tensor(0.5)
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, overload
+from math import prod
+from typing import Any, Final, overload
 
 import numpy as np
 
@@ -20,20 +21,27 @@ from funcgrad._control.values import closed_together, specs_inside
 from funcgrad._core import pytrees
 from funcgrad._core.context import current, entered
 from funcgrad._core.pytrees import Structure
-from funcgrad._core.specs import Spec
-from funcgrad._core.trace import RAW, STRONG, Raw, TracedValue, Value
+from funcgrad._core.specs import Spec, shape_of
+from funcgrad._core.trace import RAW, STRONG, Raw, TracedValue, Value, running_traces
 from funcgrad._core.users_values import ArrayLike, described
 from funcgrad._hints.lookup import answering
 from funcgrad._programs.equation import as_spec
 from funcgrad._programs.program import Program
 from funcgrad._transforms.abstract_stager import running_stager, staged_body
 from funcgrad._transforms.active_examples import active_mask, is_batched, with_active
+from funcgrad._transforms.answers import Rows
 from funcgrad._transforms.arguments import check_function
 from funcgrad._transforms.auxiliary import WithAux
-from funcgrad._transforms.batcher import Batched
+from funcgrad._transforms.batcher import Batched, Batcher
+from funcgrad._transforms.flat_functions import run_for_few
 from funcgrad._transforms.stager import Staged
 from funcgrad.errors import ArgumentError, FunctionError
 from funcgrad.tensor.tensor import Tensor, wrap
+
+_FEW: Final = 4
+_MANY_ELEMENTS: Final = 2**15
+"""A branch runs for its examples only if at most one in four chooses it, and if its operands have
+so many elements: taking the examples out and putting the results back takes 20 to 50 µs."""
 
 
 def is_unknown(value: Value) -> bool:
@@ -50,6 +58,25 @@ def number_in(value: Value) -> Raw:
     while type(value) not in RAW:
         value = value._trace.inner(value) if type(value) is Batched else value._value
     return value
+
+
+def few_rows(mask: Value, values: Sequence[Value]) -> Rows | None:
+    """The examples for which a truth value holds, where it pays to run a branch for them only.
+
+    None if they are many or small, or if values of the batch are followed further in.
+    """
+    running = running_traces()
+    if type(mask) is not Batched or not running or running[0] is not mask._trace:
+        return None
+    batcher: Batcher = mask._trace
+    flags = np.asarray(number_in(mask))
+    if flags.shape != (batcher.size,) or current().probes is not None:
+        return None
+    count = np.count_nonzero(flags)
+    elements = batcher.size * sum([prod(shape_of(value)) for value in values])
+    if not count or _FEW * count > batcher.size or elements < _MANY_ELEMENTS:
+        return None
+    return np.flatnonzero(flags)
 
 
 def is_array(x: object) -> bool:
@@ -116,8 +143,9 @@ def cond(
     Outside of ``jit`` this is Python's ``if``; where a Python number is returned, the other
     function is staged as well, to learn the dtypes that it would return. In a program it is one
     operation, and one branch runs. Where ``vmap`` gives every example a predicate of its own,
-    a branch runs on the whole batch if any example chooses it, and each example gets the result of
-    the branch that it chose. The other branch adds nothing to its derivative, not even an infinity,
+    a branch runs on the whole batch if any example chooses it, or outside of programs on the
+    examples that choose it if they are few in a large batch. Each example gets the result of the
+    branch that it chose. The other branch adds nothing to its derivative, not even an infinity,
     and raises no error for it: an operation that might, such as the inverse of a singular matrix,
     gets the values of an example that chose the branch.
 
@@ -322,6 +350,12 @@ class Branches:
         outs = apply_switch(index, [*closed, *self.values], programs)
         return pytrees.unflatten(structures[0], [wrap(out) for out in outs])
 
+    def _for_few(self, k: int, batcher: Batcher, rows: Rows) -> tuple[list[Value], Structure]:
+        """Call a function for the few examples that choose it."""
+        branch = WithAux(lambda values: self.flat(self.call(k, values)))
+        with entered(current()._replace(active_examples=None)):
+            return run_for_few(branch, batcher, rows, self.values), branch.aux
+
     def select(self, index: Value) -> Any:
         """Call the functions that some example chooses, and select results for each example."""
         count = len(self.functions)
@@ -330,8 +364,12 @@ class Branches:
         results: dict[int, list[Value]] = {}
         returned: dict[int, tuple[Structure, list[Spec]]] = {}
         for k in taken or range(count):  # all, where the batch is empty
-            with with_active(goers[k]):
-                results[k], structure = self.flat(self.call(k, self.values))
+            rows = few_rows(active_mask(goers[k]), self.values)
+            if rows is None:
+                with with_active(goers[k]):
+                    results[k], structure = self.flat(self.call(k, self.values))
+            else:
+                results[k], structure = self._for_few(k, goers[k]._trace, rows)
             returned[k] = structure, specs_inside(results[k])
         wanted = self._result_specs(returned)
         fitting = {k: [*map(as_spec, outs, wanted)] for k, outs in results.items()}

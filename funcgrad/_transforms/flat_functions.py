@@ -19,6 +19,7 @@ from funcgrad._core.specs import Spec, shape_of, spec_of
 from funcgrad._core.structure.structures import OPAQUE, Structure, Trait
 from funcgrad._core.trace import Trace, Value, begin_level
 from funcgrad._primitives.broadcasting import broadcast_to
+from funcgrad._primitives.indexing import gather
 from funcgrad._transforms.answers import Rows
 from funcgrad._transforms.arguments import values_of
 from funcgrad._transforms.batcher import DIVIDES, Batcher, examples_at
@@ -59,13 +60,17 @@ def run_batched(
     args: Sequence[Value],
     flags: Sequence[bool],
     around: Trace | None = None,
+    whole: int = -1,
+    chosen: Rows | None = None,
 ) -> tuple[list[Value], list[bool]]:
     """Run a function on a batch, which flagged arguments carry on axis 0; also flag such results.
 
     ``around`` is a trace of this batch whose tracers the function may close over, also when it has
-    ended. Results and arguments may be None, and stay so.
+    ended; the batch consists of the ``chosen`` ones of its ``whole`` examples. Results and
+    arguments may be None, and stay so.
     """
-    batcher, outs = _run_flat(function, size, args, flags, around)
+    whole = size if whole < 0 else whole
+    batcher, outs = _run_flat(function, size, args, flags, around, whole, chosen)
     if batcher.runs_once:
         parts = [(None, False) if out is None else batcher.parts(out) for out in outs]
     else:
@@ -75,11 +80,31 @@ def run_batched(
                 examples_at(arg, rows) if flag and arg is not None else arg
                 for arg, flag in zip(args, flags, strict=True)
             ]
-            inner, outs = _run_flat(function, len(rows), some, flags, around, size, rows)
+            around_rows = rows if chosen is None else chosen[rows]
+            inner, outs = _run_flat(function, len(rows), some, flags, around, whole, around_rows)
             return inner, [(None, False) if out is None else inner.parts(out) for out in outs]
 
         parts = joined(explored(Group(np.arange(size)), batcher, None, run), size)
     return [value for value, _ in parts], [flag for _, flag in parts]
+
+
+def run_for_few(
+    function: FlatFunction, batcher: Batcher, rows: Rows, args: Sequence[Value]
+) -> list[Value]:
+    """Run a function for some examples of a running batch; the results stand for all of them.
+
+    An example that is not among the rows gets the results of another one.
+    """
+    parts = [batcher.parts(arg) for arg in args]
+    values = [examples_at(value, rows) if flag else value for value, flag in parts]
+    flags = [flag for _, flag in parts]
+    outs, out_flags = run_batched(function, len(rows), values, flags, batcher, batcher.size, rows)
+    places = np.zeros(batcher.size, np.intp)
+    places[rows] = np.arange(len(rows))
+    return [
+        batcher.follow(gather(out, places, axis=0, unique=False)) if flag else out
+        for out, flag in zip(outs, out_flags, strict=True)
+    ]
 
 
 def _run_flat(

@@ -222,6 +222,15 @@ def _same_for_all(parts: Sequence[Part]) -> bool:
     )
 
 
+def _with_zeros(parts: Sequence[Part]) -> Sequence[Part]:
+    """Replace absent values, as rules return them for derivatives of zero, by zeros."""
+    if all(value is not None for value, _ in parts):
+        return parts
+    like, flag = next((value, flag) for value, flag in parts if value is not None)
+    zeros = np.zeros(shape_of(like)[flag:], dtype_of(like)), False
+    return [zeros if value is None else (value, flag) for value, flag in parts]
+
+
 def alike(parts: Sequence[Part], groups: Sequence[Group]) -> list[Part]:
     """Values of one shape and dtype: dtypes promote, and Python numbers give way.
 
@@ -230,6 +239,7 @@ def alike(parts: Sequence[Part], groups: Sequence[Group]) -> list[Part]:
     BatchError
         Their shapes differ.
     """
+    parts = _with_zeros(parts)
     shapes = [shape_of(value)[flag:] for value, flag in parts]
     for group, shape in zip(groups, shapes, strict=True):
         if shape != shapes[0]:

@@ -273,6 +273,17 @@ def test_custom_rules_and_checkpoints_branch() -> None:
         assert_same(fg.vmap(fg.vmap(fg.grad(g)))(X.reshape(2, 3)), slopes.reshape(2, 3))
 
 
+def test_a_rule_may_have_no_derivative_on_a_path() -> None:
+    f = fg.custom_vjp(lambda x, y: x * y)
+    f.defvjp(
+        lambda x, y: (x * y, (x, y)),
+        lambda xy, ct: (ct * xy[1], None) if xy[0] > 0 else (None, ct * 5.0),
+    )
+    total = lambda x, y: fnp.sum(fg.vmap(f)(x, y))  # noqa: E731
+    slopes = fg.grad(total, argnums=(0, 1))(X, X + 1)
+    assert_same(slopes, (np.where(X > 0, X + 1, 0.0), np.where(X > 0, 0.0, 5.0)))
+
+
 def test_probes_mark_the_examples_of_their_path() -> None:
     def f(x: Any) -> Any:
         return fg.probe(x * 2, "h") ** 2 if x > 0 else fg.probe(x, "h") * 5 if x < -1 else x
