@@ -68,7 +68,7 @@ def few_rows(mask: Value, values: Sequence[Value]) -> Rows | None:
     running = running_traces()
     if type(mask) is not Batched or not running or running[0] is not mask._trace:
         return None
-    batcher: Batcher = mask._trace
+    batcher: Any = mask._trace
     flags = np.asarray(number_in(mask))
     if flags.shape != (batcher.size,) or current().probes is not None:
         return None

@@ -26,11 +26,12 @@ from funcgrad._control.carried_types import (
     Truth,
 )
 from funcgrad._control.carry import CarrySpecs, alike, count_of, single
-from funcgrad._control.choices import is_unknown, number_in, truth
+from funcgrad._control.choices import few_rows, is_unknown, number_in, truth
 from funcgrad._control.loop_operation import apply_loop
 from funcgrad._control.scans import counted
 from funcgrad._control.values import LoopSteps, closed_together, strong
 from funcgrad._core import pytrees
+from funcgrad._core.context import current, entered
 from funcgrad._core.specs import Spec, dtype_of, stand_in
 from funcgrad._core.structure.structures import Loop
 from funcgrad._core.trace import Value, concrete
@@ -41,7 +42,9 @@ from funcgrad._primitives.selection import where
 from funcgrad._programs.equation import as_spec, spec_inside
 from funcgrad._transforms.abstract_stager import running_stager, staged_body
 from funcgrad._transforms.active_examples import active_mask, with_active
+from funcgrad._transforms.answers import Rows
 from funcgrad._transforms.arguments import check_function
+from funcgrad._transforms.flat_functions import run_for_few
 from funcgrad._transforms.stage import name_of
 from funcgrad._transforms.stager import Stager
 from funcgrad.tensor.tensor import Tensor, wrap
@@ -107,7 +110,8 @@ def while_loop(
     Outside of ``jit`` this is Python's ``while``. In a program it is one operation, with
     derivatives of every order in both modes; reverse mode runs the loop once more. Where ``vmap``
     gives every example a condition of its own, the loop goes on until it holds for none, and an
-    example that has come to its end stays as it is: further steps have no effect on it, nor on its
+    example that has come to its end stays as it is (outside of programs a large batch goes on with
+    the examples that are left, where they are few): further steps have no effect on it, nor on its
     derivatives.
 
     With ``c`` checkpoints and ``n`` steps reverse mode computes each step about log n / log c
@@ -288,14 +292,25 @@ def masked_steps(
     carried: CarrySpecs,
     value: Any,
     active: Value,
+    numbers: Sequence[bool] | None = None,
 ) -> Any:
-    """Run the loop on from a step on a batch, in which it ends for each example by itself."""
+    """Run the loop on from a step on a batch, in which it ends for each example by itself.
+
+    ``numbers`` tells which leaves of the carry were Python numbers after the first step on a batch.
+    """
     is_first = not steps.number
     active = active_mask(active)
     if not np.any(number_in(active)):
         return _without_steps(carried, body_fun) if is_first else value
-    numbers: list[bool] | None = None
     while np.any(number_in(active)):
+        if numbers is not None:
+            old = carried.flatten(value, "")
+            rows = few_rows(active, old)
+            if rows is not None:
+                left = carried, numbers
+                new = _steps_of_few(steps, cond_fun, body_fun, left, active, rows, old)
+                pairs = zip(new, old, strict=True)
+                return carried.tree([where(active, x, y) for x, y in pairs])
         with with_active(active):
             new_value = body_fun(value)
         if numbers is not None and any(numbers):
@@ -316,6 +331,31 @@ def masked_steps(
         more = truth(steps.operation, "the result of cond_fun", cond_fun(value))
         active = logical_and(active, more)
     return value
+
+
+def _steps_of_few(
+    steps: LoopSteps,
+    cond_fun: Callable[[Any], Any],
+    body_fun: Callable[[Any], Any],
+    left: tuple[CarrySpecs, Sequence[bool]],
+    active: Value,
+    rows: Rows,
+    values: Sequence[Value],
+) -> list[Value]:
+    """Run a loop to its end for the few examples that are left; the results stand for all."""
+
+    def run_on(some: Sequence[Value]) -> list[Value]:
+        carried, numbers = left
+        carried = replace(carried, specs=[*carried.specs])
+        value = carried.tree(some)
+        inner = LoopSteps(steps.operation, count(steps.number or 0))
+        next(inner)  # the step at which the examples were left
+        more = truth(inner.operation, "the result of cond_fun", cond_fun(value))
+        ended = masked_steps(inner, cond_fun, body_fun, carried, value, more, numbers)
+        return carried.flatten(ended, "")
+
+    with entered(current()._replace(active_examples=None)):
+        return run_for_few(run_on, active._trace, rows, values)
 
 
 def _as_precise(value: Value, spec: Spec) -> Value:

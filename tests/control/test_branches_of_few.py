@@ -7,7 +7,7 @@ import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad._control import choices
+from funcgrad._control import choices, whiles
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=12_000)
@@ -57,6 +57,7 @@ def test_results_are_the_same_bits(f: Any, monkeypatch: pytest.MonkeyPatch) -> N
 
     run_for_few = choices.run_for_few
     monkeypatch.setattr(choices, "run_for_few", counted)
+    monkeypatch.setattr(whiles, "run_for_few", counted)
     monkeypatch.setattr(choices, "_MANY_ELEMENTS", 1000)
     few = results(f)
     assert runs
@@ -76,3 +77,40 @@ def test_small_batches_and_derivatives_further_in_run_as_a_whole() -> None:
     x = np.array([1.0, 3.0, 0.0, -1.0])
     np.testing.assert_array_equal(fg.vmap(f)(x), [1.0, 9.0, 0.0, -1.0])
     np.testing.assert_array_equal(fg.vmap(fg.grad(f))(x), [1.0, 6.0, 1.0, 1.0])
+
+
+def halvings(x: Any, y: Any) -> Any:
+    step = lambda c: (c[0] / 2 + 0.1 * c[1].sum() * 1e-3, c[1] * 0.9, c[2] + 1)  # noqa: E731
+    return fg.while_loop(lambda c: c[0] > 0.3, step, (fnp.exp(2 * x), y, 0))
+
+
+def closing_loop(x: Any, y: Any) -> Any:
+    return fg.while_loop(lambda c: c < 9 * y[0], lambda c: c + fnp.exp(x) + y[1] ** 2, x)
+
+
+def numbered(x: Any, y: Any) -> Any:
+    return fg.while_loop(lambda c: c[0] * c[1] < x, lambda c: (c[0] + 1, c[1] * 1.5), (0, 0.1))
+
+
+def one_by_one(x: Any, y: Any) -> Any:
+    return fg.fori_loop(0, (fnp.abs(x) * 3).astype(int), lambda i, c: c * y[0] + i, x)
+
+
+@pytest.mark.parametrize("f", [halvings, closing_loop, numbered, one_by_one])
+def test_loops_go_on_with_the_examples_that_are_left(
+    f: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    test_results_are_the_same_bits(f, monkeypatch)
+
+
+def test_a_step_of_the_loop_may_branch() -> None:
+    def f(x: Any) -> Any:
+        step = lambda c: c * 2 if c < 5 else c + 7  # noqa: E731
+        return fg.while_loop(lambda c: c < 40, step, fnp.exp(x))
+
+    x = RNG.normal(size=40_000)
+    expected = np.exp(x)
+    while (expected < 40).any():
+        following = np.where(expected < 5, expected * 2, expected + 7)
+        expected = np.where(expected < 40, following, expected)
+    np.testing.assert_allclose(np.asarray(fg.vmap(f)(x)), expected)
