@@ -8,6 +8,7 @@ import pytest
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad._control import choices, whiles
+from funcgrad._transforms.flat_functions import run_for_few
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=12_000)
@@ -55,7 +56,6 @@ def test_results_are_the_same_bits(f: Any, monkeypatch: pytest.MonkeyPatch) -> N
         runs.append(len(args[2]))
         return run_for_few(*args)
 
-    run_for_few = choices.run_for_few
     monkeypatch.setattr(choices, "run_for_few", counted)
     monkeypatch.setattr(whiles, "run_for_few", counted)
     monkeypatch.setattr(choices, "_MANY_ELEMENTS", 1000)

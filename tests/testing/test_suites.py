@@ -60,8 +60,8 @@ def counting(grads, state, params):
 
 
 def mixing(grads, state, params):
-    """The mean over a batch, as of a function that looks at its examples."""
-    return fg.tree.map(lambda g: -0.01 * g * float(g.sum() > 0), grads), state
+    """Another step in a batch, as of a function that mixes its examples."""
+    return fg.tree.map(lambda g: -0.01 * g * (1 + ("vmap" in repr(g))), grads), state
 
 
 def detached(grads, state, params):
@@ -135,7 +135,7 @@ def broken(name: str) -> Any:
                 CALLS.append(1)
                 return self.weight * x * len(CALLS)
             if name == "vmap":
-                return self.weight * x * float(x.sum() > 3)
+                return self.weight * x * (1 + ("vmap" in repr(x)))
             return self.weight * x
 
     return Layer(2.0 if name == "tree" else X)
