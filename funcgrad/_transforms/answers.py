@@ -23,16 +23,18 @@ from funcgrad.errors import BatchError, TracerError
 Rows = np.ndarray[Any, Any]
 """The positions of some examples in their batch, in order."""
 
-EXPORTS: Final = (
-    "A NumPy function",
-    "DLPack",
-    "bytes(t)",
-    "pickle",
-    "t.byteswap()",
-    "t.strides",
-    "t.tobytes()",
+LOOKS: Final = (
+    "bool(t)",
+    "complex(t)",
+    "float(t)",
+    "format(t",
+    "int(t)",
+    "round(t)",
+    "t as an index",
+    "t.item()",
+    "t.tolist()",
 )
-"""Uses that hand a whole array to other code, rather than to control flow."""
+"""Uses by control flow. Others hand whole arrays to other code, or decide shapes of results."""
 
 _CONVERSIONS: Final = (("bool(t)", "bool"), ("int(t)", "int"), ("t as", "int"), ("round", "round"))
 

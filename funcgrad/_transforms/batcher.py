@@ -46,7 +46,7 @@ from funcgrad._primitives.broadcasting import broadcast_to
 from funcgrad._primitives.indexing import gather
 from funcgrad._transforms.active_examples import refuses_numbers, with_stand_ins
 from funcgrad._transforms.answers import (
-    EXPORTS,
+    LOOKS,
     Division,
     Rows,
     UnstagedError,
@@ -360,7 +360,7 @@ class Batcher(Trace):
 
     def look_at(self, data: Value, use: str, exact: bool) -> Raw:
         """``look`` for the value inside a tracer."""
-        if not self._follows or use.startswith(EXPORTS):
+        if not self._follows or not use.startswith(LOOKS):
             raise refusal(use)
         if is_staged(data):
             return self._select(data, use)
