@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.errors import AxisError, DtypeError, FuncgradError, ShapeError, TracerError
+from funcgrad.errors import (
+    AxisError,
+    BatchError,
+    DtypeError,
+    FuncgradError,
+    ShapeError,
+    TracerError,
+)
 from tests.together import together
 
 SHAPES = st.lists(st.sampled_from([2, 3, 1, 0]), max_size=4).map(tuple)
@@ -279,7 +286,11 @@ def test_a_mask_or_a_slice_bound_of_a_batch_is_refused_with_advice() -> None:
     with pytest.raises(TracerError, match=r"fnp\.where"):
         fg.vmap(lambda row: row[row > 0])(np.ones((2, 3)))
     with pytest.raises(TracerError, match="concrete"):
+        fg.vmap(lambda n: x[:n].sum(), branches=False)(np.array([1, 2]))
+    with pytest.raises(BatchError, match="one shape"):
         fg.vmap(lambda n: x[:n])(np.array([1, 2]))
+    sums = fg.vmap(lambda n: x[:n].sum())(np.array([1, 2]))
+    np.testing.assert_array_equal(sums, [1.0, 3.0])
     with pytest.raises(TracerError, match="concrete"):
         fg.vmap(fnp.nonzero)(np.ones((2, 3)))
 

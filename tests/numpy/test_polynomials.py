@@ -78,9 +78,11 @@ def test_samples_that_do_not_determine_a_polynomial_are_warned_about() -> None:
     np.testing.assert_allclose(found, [1.5, 1.5])
 
 
-def test_a_batch_has_no_leading_zeros_to_look_at() -> None:
+def test_leading_zeros_of_a_batch_are_looked_at_for_each_example() -> None:
     with pytest.raises(TracerError, match="inside vmap"):
-        fg.vmap(fnp.polymul)(np.ones((2, 2)), np.ones((2, 2)))
+        fg.vmap(fnp.polymul, branches=False)(np.ones((2, 2)), np.ones((2, 2)))
+    found = fg.vmap(fnp.polymul)(np.ones((2, 2)), np.ones((2, 2)))
+    np.testing.assert_array_equal(found, [[1.0, 2.0, 1.0]] * 2)
     found = fg.vmap(fnp.convolve)(np.ones((2, 2)), np.ones((2, 2)))
     np.testing.assert_array_equal(found, [[1.0, 2.0, 1.0]] * 2)
 
