@@ -1,0 +1,441 @@
+"""``SparseArray``: a matrix whose nonzeros are a tensor, and whose pattern is static.
+
+Every transformation follows the tensor: derivatives of a function of a sparse matrix have its
+pattern, and are never dense.
+
+>>> import funcgrad as fg
+>>> A = array([1.0, 2.0, 3.0], [0, 1, 1], [0, 2, 3], shape=(2, 2))
+>>> A @ fg.tensor([1.0, 10.0])
+Tensor([21., 30.])
+>>> fg.grad(lambda A: (A @ fg.tensor([1.0, 10.0])).sum())(A).data
+Tensor([ 1., 10., 10.])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, NoReturn
+
+import numpy as np
+
+import funcgrad.numpy as fnp
+from funcgrad._core.pytree_class import pytree, static_field
+from funcgrad._core.specs import Shape, dtype_of, shape_of
+from funcgrad._core.users_values import ArrayLike
+from funcgrad._transforms.arguments import is_whole
+from funcgrad.errors import ArgumentError, AxisError, LeafError, ShapeError
+from funcgrad.sparse.element_rows import Indices, numbered, scipy_sparse
+from funcgrad.sparse.patterns import Pattern
+from funcgrad.tensor.tensor import Tensor, wrap
+
+KEEP_ZERO: Final = frozenset(
+    "absolute fabs sign sqrt cbrt square conjugate real imag sin tan arcsin arctan sinh tanh"
+    " arcsinh arctanh expm1 log1p deg2rad rad2deg floor ceil trunc rint negative positive".split()
+)
+"""NumPy's functions with the value 0 at 0, which can be applied to the nonzeros."""
+
+
+@pytree
+class SparseArray:
+    """A sparse matrix in compressed rows: nonzeros as a tensor, with a static pattern.
+
+    Make one with ``array``, ``from_scipy``, ``diags``, ``eye`` and the others of ``fg.sparse``. It
+    is a pytree with the one leaf ``data``, so it can be an argument and a result of every
+    transformation. Sizes and indices are static.
+
+    Attributes
+    ----------
+    data : Tensor
+        The nonzeros, row by row. Axes before the last are a batch of matrices.
+    pattern : Pattern
+    """
+
+    data: Any
+    pattern: Pattern = static_field()
+
+    __array_ufunc__: Any = None  # NumPy's arrays leave operators to this class
+    __array_priority__ = 20.0
+
+    @property
+    def shape(self) -> Shape:
+        """The shape of the matrix, after the axes of a batch."""
+        return (*shape_of(wrap(self.data))[:-1], *self.pattern.shape)
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes: 2, and the axes of a batch."""
+        return len(self.shape)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype of the nonzeros."""
+        return dtype_of(wrap(self.data))
+
+    @property
+    def nnz(self) -> int:
+        """The number of stored elements; some may be 0."""
+        return self.pattern.nnz
+
+    @property
+    def indices(self) -> Indices:
+        """The column of each stored element."""
+        return self.pattern.indices
+
+    @property
+    def indptr(self) -> Indices:
+        """Where each row begins among the stored elements, and where the last one ends."""
+        return self.pattern.indptr
+
+    def __repr__(self) -> str:
+        batch = f" in a batch of {self.shape[:-2]}" if self.ndim > 2 else ""
+        rows, columns = self.pattern.shape
+        return f"SparseArray: {rows} rows, {columns} columns, {self.nnz} of {self.dtype}{batch}"
+
+    def _with(self, data: Any, pattern: Pattern | None = None) -> SparseArray:
+        return SparseArray(data, self.pattern if pattern is None else pattern)
+
+    # Other forms.
+
+    def toarray(self) -> Tensor:
+        """The dense matrix."""
+        rows, columns = self.pattern.shape
+        flat = fnp.zeros((*self.shape[:-2], rows * columns), self.dtype)
+        places = self.pattern.row_numbers * columns + self.indices
+        return fnp.reshape(flat.at[..., places].set(self.data), self.shape)
+
+    todense = toarray
+
+    def to_scipy(self) -> Any:
+        """The matrix as a ``scipy.sparse.csr_array``, which owns copies."""
+        parts = np.array(self.data), self.indices.copy(), self.indptr.copy()
+        return scipy_sparse().csr_array(parts, shape=self.pattern.shape)
+
+    def astype(self, dtype: Any) -> SparseArray:
+        """Convert the nonzeros to a dtype."""
+        return self._with(wrap(self.data).astype(dtype))
+
+    def map(self, f: Callable[[Tensor], Tensor]) -> SparseArray:
+        """Apply an elementwise function with ``f(0) = 0`` to the stored elements.
+
+        Raises
+        ------
+        ArgumentError
+            ``f`` of zero is not zero, so that the result would be dense.
+        """
+        at_zero = np.asarray(f(fnp.zeros(1, self.dtype)))
+        if at_zero.any():
+            raise ArgumentError(
+                f"SparseArray.map: the function is {at_zero[0]} at 0, so the result would be dense."
+                " Apply it to A.toarray(), or to the stored elements alone: SparseArray(f(A.data),"
+                " A.pattern)."
+            )
+        return self._with(f(wrap(self.data)))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
+        raise LeafError(
+            "np.asarray(A) of a sparse array would make it dense. Write A.toarray() for a dense"
+            " tensor, or A.to_scipy() for SciPy's sparse array."
+        )
+
+    # Products.
+
+    def __matmul__(self, other: Any) -> Any:
+        if (sparse := sparse_operand(other)) is not None:
+            from funcgrad.sparse.products import matrix_product
+
+            return matrix_product(self, sparse)
+        x = fnp.asarray(other)
+        _check_sizes("A @ x", self.shape[-1], x.shape[-2 if x.ndim > 1 else -1 :][:1], x.shape)
+        return self._times_vector(x) if x.ndim == 1 else self._times_columns(x)
+
+    def _times_vector(self, x: Tensor) -> Tensor:
+        products = self.data * fnp.take(x, self.indices)
+        out = fnp.zeros((*products.shape[:-1], self.pattern.shape[0]), products.dtype)
+        return out.at[..., self.pattern.row_numbers].add(products)
+
+    def _times_columns(self, x: Tensor) -> Tensor:
+        products = wrap(self.data)[..., None] * fnp.take(x, self.indices, axis=-2)
+        shape = *products.shape[:-2], self.pattern.shape[0], products.shape[-1]
+        out = fnp.zeros(shape, products.dtype)
+        return out.at[..., self.pattern.row_numbers, :].add(products)
+
+    def __rmatmul__(self, other: Any) -> Any:
+        if (sparse := sparse_operand(other)) is not None:
+            return sparse @ self
+        x = fnp.asarray(other)
+        _check_sizes("x @ A", self.shape[-2], x.shape[-1:], x.shape)
+        if x.ndim == 1:
+            return self.T @ x
+        return fnp.matrix_transpose(self.T @ fnp.matrix_transpose(x))
+
+    def dot(self, other: Any) -> Any:
+        """The product ``A @ other``."""
+        return self @ other
+
+    @property
+    def T(self) -> SparseArray:  # NumPy's name
+        """The transpose."""
+        order = np.argsort(self.indices, kind="stable")
+        flipped = self.pattern.transposed
+        return self._with(fnp.take(wrap(self.data), order, axis=-1), flipped)
+
+    def transpose(self) -> SparseArray:
+        """The transpose."""
+        return self.T
+
+    # Elementwise arithmetic.
+
+    def __mul__(self, other: Any) -> Any:
+        return self._scaled(other, fnp.multiply, "*")
+
+    __rmul__ = multiply = __mul__
+
+    def __truediv__(self, other: Any) -> Any:
+        if sparse_operand(other) is not None:
+            raise ArgumentError(
+                "A / B of sparse arrays divides by the zeros of B. Divide by a number or a dense"
+                " array, or write A.toarray() / B.toarray()."
+            )
+        return self._scaled(other, fnp.divide, "/")
+
+    def _scaled(self, other: Any, combine: Callable[..., Tensor], sign: str) -> Any:
+        if (sparse := sparse_operand(other)) is not None:
+            from funcgrad.sparse.products import elementwise_product
+
+            return elementwise_product(self, sparse)
+        x = fnp.asarray(other)
+        if x.ndim == 0:
+            return self._with(combine(self.data, x))
+        try:
+            places = np.broadcast_to(numbered(x.shape), self.pattern.shape)
+        except ValueError:
+            raise ShapeError(
+                f"A {sign} x: shapes {self.pattern.shape} and {x.shape} do not fit: x has to"
+                " broadcast to the shape of A."
+            ) from None
+        chosen = fnp.take(x.reshape(-1), places[self.pattern.row_numbers, self.indices])
+        return self._with(combine(self.data, chosen))
+
+    def __neg__(self) -> SparseArray:
+        return self._with(-wrap(self.data))
+
+    def __abs__(self) -> SparseArray:
+        return self._with(abs(wrap(self.data)))
+
+    def power(self, exponent: float) -> SparseArray:
+        """Raise the stored elements to a positive power.
+
+        Raises
+        ------
+        ArgumentError
+            The exponent is not positive, so that zeros would become 1 or infinite.
+        """
+        if not exponent > 0:
+            raise ArgumentError(
+                f"SparseArray.power: the exponent has to be positive, got {exponent}: zeros would"
+                " not stay zero. Write A.toarray() ** exponent."
+            )
+        return self._with(wrap(self.data) ** exponent)
+
+    __pow__ = power
+
+    def __add__(self, other: Any) -> SparseArray:
+        return self._sum(other, 1, "+")
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> SparseArray:
+        return self._sum(other, -1, "-")
+
+    def __rsub__(self, other: Any) -> SparseArray:
+        return -self + other
+
+    def _sum(self, other: Any, sign: int, name: str) -> SparseArray:
+        sparse = sparse_operand(other)
+        if sparse is None:
+            if is_whole(other) and other == 0:  # as sum(matrices) begins
+                return self
+            raise ArgumentError(
+                f"A {name} x of a sparse and a dense operand would be dense. Write A.toarray()"
+                f" {name} x, or make x sparse, such as c * fg.sparse.eye(n)."
+            )
+        from funcgrad.sparse.products import matrix_sum
+
+        return matrix_sum(self, sparse if sign > 0 else -sparse)
+
+    # Parts and sums.
+
+    def sum(self, axis: int | None = None) -> Tensor:
+        """The sum of all elements, or along an axis, as a dense tensor."""
+        if axis is None:
+            return fnp.sum(self.data, axis=-1)
+        side = self._axis(axis)
+        places = self.indices if side == 0 else self.pattern.row_numbers
+        out = fnp.zeros((*self.shape[:-2], self.pattern.shape[1 - side]), self.dtype)
+        return out.at[..., places].add(self.data)
+
+    def mean(self, axis: int | None = None) -> Tensor:
+        """The mean of all elements, or along an axis, as a dense tensor."""
+        rows, columns = self.pattern.shape
+        count = rows * columns if axis is None else self.pattern.shape[self._axis(axis)]
+        return self.sum(axis) / count
+
+    def _axis(self, axis: int) -> int:
+        if not -2 <= axis < 2:
+            raise AxisError(f"SparseArray: axis has to be 0, 1, -1 or -2, got {axis}.")
+        return axis % 2
+
+    def diagonal(self, k: int = 0) -> Tensor:
+        """The elements ``A[i, i + k]`` as a dense tensor; those that are not stored are 0."""
+        rows, columns = self.pattern.shape
+        size = max(0, min(rows + min(k, 0), columns - max(k, 0)))
+        on = np.flatnonzero(self.indices - self.pattern.row_numbers == k)
+        out = fnp.zeros((*self.shape[:-2], size), self.dtype)
+        places = self.pattern.row_numbers[on] + min(k, 0)
+        return out.at[..., places].set(fnp.take(wrap(self.data), on, axis=-1))
+
+    def trace(self) -> Tensor:
+        """The sum of the diagonal."""
+        return fnp.sum(self.diagonal(), axis=-1)
+
+    def __getitem__(self, key: Any) -> Any:
+        """Rows, columns or elements: ``A[i]``, ``A[i, j]``, ``A[2:5]``, ``A[:, columns]``.
+
+        Integers give dense vectors and numbers; slices and arrays of integers or booleans give
+        sparse arrays. Keys are static.
+        """
+        from funcgrad.sparse.products import part
+
+        return part(self, key)
+
+
+def array(
+    data: ArrayLike, indices: ArrayLike, indptr: ArrayLike, shape: tuple[int, int]
+) -> SparseArray:
+    """Make a sparse matrix of its compressed rows, as ``scipy.sparse.csr_array`` stores them.
+
+    Parameters
+    ----------
+    data : array_like
+        The nonzeros, of shape (nnz,), or (..., nnz) for a batch of matrices with one pattern.
+        They may be traced, and are differentiated.
+    indices : array_like of int
+        The column of each nonzero, ascending in each row.
+    indptr : array_like of int
+        Row ``i`` has the nonzeros from ``indptr[i]`` to ``indptr[i + 1]``.
+    shape : tuple of int
+        The numbers of rows and columns.
+
+    Raises
+    ------
+    ShapeError
+        The sizes do not fit each other.
+    ArgumentError
+        An index is out of range, or indices of a row are not ascending, or one comes twice.
+
+    Examples
+    --------
+    >>> array([5.0, 7.0], [1, 0], [0, 1, 2], shape=(2, 2)).toarray()
+    Tensor([[0., 5.],
+            [7., 0.]])
+    """
+    values = fnp.asarray(data)
+    columns, starts = [
+        _static_integers(x, name) for x, name in ((indices, "indices"), (indptr, "indptr"))
+    ]
+    rows, width = _checked_shape(shape)
+    if values.ndim < 1 or values.shape[-1] != len(columns):
+        raise ShapeError(
+            f"sparse.array: data of shape {values.shape} and {len(columns)} indices do not fit: the"
+            " last axis of data has one element for each index."
+        )
+    if len(starts) != rows + 1 or starts[0] != 0 or starts[-1] != len(columns):
+        raise ShapeError(
+            f"sparse.array: indptr has to have {rows + 1} elements for {rows} rows, from 0 to the"
+            f" number of indices, {len(columns)}; got {len(starts)} elements"
+            + (f" from {starts[0]} to {starts[-1]}." if len(starts) else ".")
+        )
+    _check_indices(columns, starts, width)
+    parts = np.ones(len(columns), np.bool_), columns, starts
+    matrix = scipy_sparse().csr_array(parts, shape=(rows, width))
+    return SparseArray(values, Pattern(matrix))
+
+
+def _checked_shape(shape: Any) -> tuple[int, int]:
+    if len(shape) != 2 or not all(is_whole(n) and n >= 0 for n in shape):
+        raise ShapeError(f"sparse.array: shape has to be (rows, columns), got {shape}.")
+    return int(shape[0]), int(shape[1])
+
+
+def _static_integers(x: ArrayLike, name: str) -> Indices:
+    """Indices as a NumPy array; a tracer raises, as the pattern is static."""
+    out = np.asarray(x)
+    if out.ndim != 1 or (out.dtype.kind not in "iu" and out.size):
+        raise ArgumentError(
+            f"sparse.array: {name} has to be a vector of integers, got {out.dtype} of shape"
+            f" {out.shape}."
+        )
+    return out.astype(np.int64)
+
+
+def _check_indices(columns: Indices, starts: Indices, width: int) -> None:
+    if len(columns) and not (columns.min() >= 0 and columns.max() < width):
+        wrong = int(np.flatnonzero((columns < 0) | (columns >= width))[0])
+        raise ArgumentError(
+            f"sparse.array: indices[{wrong}] is {columns[wrong]}, out of range for {width} columns."
+        )
+    if (np.diff(starts) < 0).any():
+        raise ArgumentError("sparse.array: indptr has to ascend.")
+    inside = np.ones(max(len(columns) - 1, 0), np.bool_)
+    ends = starts[1:-1]
+    inside[ends[(ends > 0) & (ends < len(columns))] - 1] = False
+    if (inside & (np.diff(columns) <= 0)).any():
+        wrong = int(np.flatnonzero(inside & (np.diff(columns) <= 0))[0])
+        row = int(np.searchsorted(starts, wrong, side="right")) - 1
+        raise ArgumentError(
+            f"sparse.array: the indices {columns[wrong]}, {columns[wrong + 1]} of row {row} do not"
+            " ascend. Sort them, and add up elements that come twice, or let SciPy do both:"
+            " fg.sparse.from_scipy(scipy.sparse.csr_array(...))."
+        )
+
+
+def from_scipy(matrix: Any) -> SparseArray:
+    """Make a sparse array of one of SciPy's, of any format; elements stored twice are added up.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import scipy.sparse
+    >>> from_scipy(scipy.sparse.coo_array(([1.0, 2.0], ([0, 0], [1, 1])), shape=(2, 2))).toarray()
+    Tensor([[0., 3.],
+            [0., 0.]])
+    """
+    scipy = scipy_sparse()
+    if not scipy.issparse(matrix) or matrix.ndim != 2:
+        raise LeafError(
+            "sparse.from_scipy: expected a sparse matrix of SciPy, got"
+            f" {type(matrix).__name__}. For a dense one write"
+            " from_scipy(scipy.sparse.csr_array(matrix))."
+        )
+    rows = scipy.csr_array(matrix, copy=True)
+    rows.sum_duplicates()
+    data = rows.data
+    rows.data = np.ones(len(data), np.bool_)
+    return SparseArray(fnp.asarray(data), Pattern(rows))
+
+
+def sparse_operand(x: Any) -> SparseArray | None:
+    """An operand as a sparse array: a sparse array, or SciPy's; None for anything else."""
+    if isinstance(x, SparseArray):
+        return x
+    if type(x).__module__.startswith("scipy.sparse") and scipy_sparse().issparse(x):
+        return from_scipy(x)
+    return None
+
+
+def _check_sizes(what: str, size: int, axis: Shape, shape: Shape) -> None:
+    if axis != (size,):
+        raise ShapeError(
+            f"{what}: an operand of shape {shape} does not fit a sparse array with {size}"
+            f" {'columns' if what == 'A @ x' else 'rows'}."
+        )

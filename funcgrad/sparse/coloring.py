@@ -1,0 +1,103 @@
+"""Colors of a pattern: columns, rows or pairs that one product with the matrix determines together.
+
+Columns of one color share no row, so that one Jacobian-vector product gives all their elements
+(Curtis, Powell, Reid, "On the estimation of sparse Jacobian matrices", 1974). For symmetric
+matrices a *star coloring* needs fewer colors: each element or its mirror image stands alone in its
+row among the columns of one color (Coleman, Moré, "Estimation of sparse Hessian matrices and graph
+coloring problems", 1984; Gebremedhin, Tarafdar, Manne, Pothen, "New acyclic and star coloring
+algorithms", 2007).
+
+>>> import scipy.sparse
+>>> tridiagonal = scipy.sparse.diags_array([1, 1, 1], offsets=[-1, 0, 1], shape=(6, 6)).tocsr()
+>>> column_colors(tridiagonal)
+array([0, 1, 2, 0, 1, 2])
+>>> arrow = scipy.sparse.csr_array(np.eye(5, dtype=bool) | (np.arange(5) == 0))
+>>> star_colors(arrow + arrow.T)
+array([0, 1, 1, 1, 1])
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from funcgrad.sparse.element_rows import Indices, Rows
+
+
+def column_colors(rows: Rows) -> Indices:
+    """Color columns so that columns of one color share no row; the fullest columns come first."""
+    columns = rows.tocsc()
+    starts, members = columns.indptr.tolist(), columns.indices.tolist()
+    order = np.argsort(-np.diff(columns.indptr), kind="stable").tolist()
+    taken = [0] * rows.shape[0]  # for each row the colors of its columns, as bits
+    colors = [0] * rows.shape[1]
+    for column in order:
+        inside = members[starts[column] : starts[column + 1]]
+        used = 0
+        for row in inside:
+            used |= taken[row]
+        lowest = ~used & (used + 1)
+        colors[column] = lowest.bit_length() - 1
+        for row in inside:
+            taken[row] |= lowest
+    return np.array(colors, np.int64)
+
+
+def row_colors(rows: Rows) -> Indices:
+    """Color rows so that rows of one color share no column."""
+    return column_colors(rows.T.tocsr())
+
+
+def star_colors(rows: Rows) -> Indices:
+    """Color the columns of a symmetric pattern so that no path of four has only two colors.
+
+    Greedy, the fullest columns first. Neighbors differ in color, too.
+    """
+    starts, members = rows.indptr.tolist(), rows.indices.tolist()
+    neighbors: list[list[int]] = [
+        [other for other in members[start:end] if other != own]
+        for own, (start, end) in enumerate(zip(starts, starts[1:], strict=False))
+    ]
+    colors = [-1] * len(neighbors)
+    for own in np.argsort(-np.diff(rows.indptr), kind="stable").tolist():
+        colors[own] = _star_color(own, neighbors, colors)
+    return np.array(colors, np.int64)
+
+
+def _star_color(own: int, neighbors: list[list[int]], colors: list[int]) -> int:
+    """The least color that makes no path of four columns of two colors."""
+    around = neighbors[own]
+    near = [colors[each] for each in around]
+    forbidden: set[int] = set(near)
+    for middle, color in zip(around, near, strict=True):
+        beyond = [(each, colors[each]) for each in neighbors[middle] if each != own]
+        if color < 0 or near.count(color) > 1:
+            # Both ends of a path through `middle`, or of one that goes on beside `own`.
+            forbidden.update([other for _, other in beyond])
+            continue
+        for each, other in beyond:
+            if other >= 0 and other not in forbidden:
+                ends = [colors[end] for end in neighbors[each] if end != middle]
+                if color in ends:
+                    forbidden.add(other)
+    color = 0
+    while color in forbidden:
+        color += 1
+    return color
+
+
+def is_direct(rows: Rows, colors: Indices) -> bool:
+    """Whether each element can be read from the sums of the columns of each color.
+
+    For symmetric patterns either of an element and its mirror image is enough.
+    """
+    return bool(readable(rows, colors).all())
+
+
+def readable(rows: Rows, colors: Indices) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """For each element of a pattern, whether it stands alone in its row among its color."""
+    count = int(colors.max(initial=-1)) + 1
+    row = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
+    keys = row * count + colors[rows.indices]
+    return np.bincount(keys, minlength=rows.shape[0] * count)[keys] == 1

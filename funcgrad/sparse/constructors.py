@@ -1,0 +1,224 @@
+"""Sparse matrices by SciPy's names: ``diags``, ``eye``, ``kron``, ``block_array``, ``random``.
+
+>>> import funcgrad.numpy as fnp
+>>> diags([fnp.ones(2), -fnp.ones(3)], offsets=[-1, 0]).toarray()
+Tensor([[-1.,  0.,  0.],
+        [ 1., -1.,  0.],
+        [ 0.,  1., -1.]])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+import funcgrad.numpy as fnp
+from funcgrad._core.users_values import ArrayLike
+from funcgrad._transforms.arguments import is_whole
+from funcgrad.errors import ArgumentError, ShapeError
+from funcgrad.sparse.arrays import SparseArray, sparse_operand
+from funcgrad.sparse.element_rows import Indices, scipy_sparse
+from funcgrad.sparse.patterns import Pattern
+from funcgrad.tensor.tensor import wrap
+
+
+def from_places(data: Any, rows: Indices, columns: Indices, shape: tuple[int, int]) -> SparseArray:
+    """A sparse array of elements at distinct places, in any order."""
+    order = np.lexsort((columns, rows))
+    starts = np.searchsorted(rows[order], np.arange(shape[0] + 1))
+    parts = np.ones(len(order), np.bool_), columns[order], starts
+    pattern = Pattern(scipy_sparse().csr_array(parts, shape=shape))
+    return SparseArray(fnp.take(wrap(data), order, axis=-1), pattern)
+
+
+def diags(
+    diagonals: Sequence[ArrayLike] | ArrayLike,
+    offsets: int | Sequence[int] = 0,
+    shape: tuple[int, int] | None = None,
+) -> SparseArray:
+    """Make a matrix of its diagonals, as ``scipy.sparse.diags_array`` does.
+
+    Parameters
+    ----------
+    diagonals : array_like, or sequence of array_like
+        The elements of each diagonal from the top; one of size 1 is repeated. They may be traced.
+    offsets : int or sequence of int
+        Diagonal ``k`` has the elements ``A[i, i + k]``.
+    shape : tuple of int, optional
+        By default square, and as small as the first diagonal allows.
+
+    Raises
+    ------
+    ShapeError
+        A diagonal does not fit the shape.
+    ArgumentError
+        The number of offsets differs from the number of diagonals, or an offset comes twice.
+
+    Examples
+    --------
+    >>> diags([1.0, 2.0, 3.0]).toarray()
+    Tensor([[1., 0., 0.],
+            [0., 2., 0.],
+            [0., 0., 3.]])
+    >>> diags([[1.0], [-2.0], [1.0]], offsets=[-1, 0, 1], shape=(3, 3)).sum(axis=1)
+    Tensor([-1.,  0., -1.])
+    """
+    if is_whole(offsets):
+        diagonals, offsets = [diagonals], [offsets]  # type: ignore[list-item]
+    ks = [int(k) for k in offsets]  # type: ignore[union-attr]
+    values = [fnp.atleast_1d(fnp.asarray(each)) for each in diagonals]  # type: ignore[union-attr]
+    if len(ks) != len(values):
+        raise ArgumentError(
+            f"sparse.diags: {len(values)} diagonals and {len(ks)} offsets; each needs one."
+        )
+    if len(set(ks)) < len(ks):
+        raise ArgumentError(f"sparse.diags: an offset comes twice: {ks}.")
+    if shape is None:
+        size = values[0].shape[-1] + abs(ks[0]) if values else 0
+        shape = size, size
+    rows, columns, parts = [], [], []
+    for k, value in zip(ks, values, strict=True):
+        length = max(0, min(shape[0] + min(k, 0), shape[1] - max(k, 0)))
+        if value.shape[-1] not in (1, length):
+            raise ShapeError(
+                f"sparse.diags: diagonal {k} of a matrix of shape {shape} has {length} elements,"
+                f" got {value.shape[-1]}."
+            )
+        start = np.arange(length)
+        rows.append(start - min(k, 0))
+        columns.append(start + max(k, 0))
+        parts.append(fnp.broadcast_to(value, (*value.shape[:-1], length)))
+    return from_places(
+        fnp.concatenate(parts, axis=-1) if parts else fnp.zeros(0),
+        np.concatenate([*rows, np.arange(0)]),
+        np.concatenate([*columns, np.arange(0)]),
+        shape,
+    )
+
+
+def eye(m: int, n: int | None = None, k: int = 0, dtype: Any = float) -> SparseArray:
+    """Make a matrix with ones on a diagonal.
+
+    Examples
+    --------
+    >>> eye(2).toarray()
+    Tensor([[1., 0.],
+            [0., 1.]])
+    """
+    return diags(fnp.ones(1, dtype), k, (m, m if n is None else n))
+
+
+def _operand(x: Any, operation: str) -> SparseArray:
+    out = sparse_operand(x)
+    if out is None:
+        raise ArgumentError(
+            f"{operation}: expected a sparse array, got {type(x).__name__}. Make one with"
+            " fg.sparse.array or fg.sparse.from_scipy."
+        )
+    return out
+
+
+def kron(a: Any, b: Any) -> SparseArray:
+    """The Kronecker product of two matrices, which is differentiated with respect to both.
+
+    Examples
+    --------
+    >>> kron(eye(2), diags([1.0, 2.0])).diagonal()
+    Tensor([1., 2., 1., 2.])
+    """
+    a, b = _operand(a, "sparse.kron"), _operand(b, "sparse.kron")
+    (rows, columns), (height, width) = a.pattern.shape, b.pattern.shape
+    first = np.repeat(np.arange(a.nnz), b.nnz)
+    second = np.tile(np.arange(b.nnz), a.nnz)
+    data = wrap(a.data)[..., first] * wrap(b.data)[..., second]
+    return from_places(
+        data,
+        a.pattern.row_numbers[first] * height + b.pattern.row_numbers[second],
+        a.indices[first] * width + b.indices[second],
+        (rows * height, columns * width),
+    )
+
+
+def block_array(blocks: Sequence[Sequence[Any]]) -> SparseArray:
+    """Put matrices together as the blocks of one; None stands for zeros.
+
+    Raises
+    ------
+    ShapeError
+        The blocks of a row differ in height, or of a column in width, or have no size.
+
+    Examples
+    --------
+    >>> block_array([[eye(1), None], [None, 2.0 * eye(2)]]).diagonal()
+    Tensor([1., 2., 2.])
+    """
+    grid = [
+        [None if x is None else _operand(x, "sparse.block_array") for x in row] for row in blocks
+    ]
+    if len({len(row) for row in grid}) > 1:
+        raise ShapeError("sparse.block_array: rows differ in their numbers of blocks.")
+    heights = [
+        _common([x.pattern.shape[0] for x in row if x is not None], "row", k)
+        for k, row in enumerate(grid)
+    ]
+    widths = [
+        _common([x.pattern.shape[1] for x in column if x is not None], "column", k)
+        for k, column in enumerate(zip(*grid, strict=True))
+    ]
+    data, rows, columns = [], [], []
+    for i, row in enumerate(grid):
+        for j, x in enumerate(row):
+            if x is not None:
+                data.append(x.data)
+                rows.append(x.pattern.row_numbers + sum(heights[:i]))
+                columns.append(x.indices + sum(widths[:j]))
+    return from_places(
+        fnp.concatenate(data, axis=-1) if data else fnp.zeros(0),
+        np.concatenate([*rows, np.arange(0)]),
+        np.concatenate([*columns, np.arange(0)]),
+        (sum(heights), sum(widths)),
+    )
+
+
+def _common(sizes: Sequence[int], side: str, number: int) -> int:
+    if len(set(sizes)) != 1:
+        raise ShapeError(
+            f"sparse.block_array: the blocks of {side} {number} have the sizes {sorted(set(sizes))}"
+            " across it; they need one size, so at least one block of each row and column is given."
+        )
+    return sizes[0]
+
+
+def random(
+    key: ArrayLike, m: int, n: int, density: float = 0.01, dtype: Any = float
+) -> SparseArray:
+    """Make a matrix with uniform numbers at random places; the key has to be concrete.
+
+    Parameters
+    ----------
+    key : array_like
+        From ``fg.random.key``; the pattern is static, so a traced key raises an error.
+    m, n : int
+        The shape.
+    density : float
+        The share of the elements that are stored, rounded to a whole number of elements.
+    dtype : dtype
+        Of the elements, which lie between 0 and 1.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> random(fg.random.key(0), 10, 20, density=0.1).nnz
+    20
+    """
+    from funcgrad import random as draws
+
+    if not 0 <= density <= 1:
+        raise ArgumentError(f"sparse.random: density has to be between 0 and 1, got {density}.")
+    for_places, for_values = draws.split(key)
+    count = round(density * m * n)
+    chosen = np.sort(np.asarray(draws.permutation(for_places, m * n))[:count])
+    data = draws.uniform(for_values, (count,), dtype=dtype)
+    return from_places(data, chosen // max(n, 1), chosen % max(n, 1), (m, n))
