@@ -13,14 +13,14 @@ array([[[1., 3., 5., 7.]]])
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from funcgrad._core.primitive import Linear, Primitive, Sample
 from funcgrad._core.specs import Shape, Spec, dtype_of, shape_of
-from funcgrad._core.structure.structures import OWNS, Opaque
+from funcgrad._core.structure.structures import LETTERS, OWNS, Opaque
 from funcgrad._core.trace import Value
 from funcgrad._primitives.broadcasting import broadcast_to
 from funcgrad._primitives.convolving import convolved, correlated, places_of, spread_out
@@ -78,6 +78,17 @@ def _batched(kernel: int | None) -> Callable[..., Value]:
     return batch
 
 
+def _letters(*beginnings: str) -> Callable[..., tuple[str, ...]]:
+    """The letters of both operands and the result; ``*``, and all further axes, mix elements."""
+
+    def letters(x: Shape, _: Shape, **_params: Hashable) -> tuple[str, ...]:
+        others = iter(LETTERS[26:])
+        padded = [beginning.ljust(len(x), "*") for beginning in beginnings]
+        return tuple(["".join([next(others) if c == "*" else c for c in each]) for each in padded])
+
+    return letters
+
+
 _SIZES: Final[Sequence[tuple[Shape, Shape, Shape, Shape, int]]] = (
     ((2, 3, 6), (2, 3, 3), (1,), (1,), 1),
     ((2, 4, 7), (6, 2, 2), (2,), (2,), 2),
@@ -121,7 +132,7 @@ convolve: Primitive = Primitive(
     ),
     _batched(kernel=1),
     _samples(lambda x, k, y, shared: Sample((x, k), shared)),
-    structure=Opaque(),
+    structure=Opaque(letters=_letters("n", "o", "no")),
     traits=OWNS,
 )
 """``y[n, o, p] = sum over c, w of x[n, c, strides * p + dilations * w] k[o, c, w]``, where channels
@@ -141,7 +152,7 @@ spread: Primitive = Primitive(
     ),
     _batched(kernel=1),
     _samples(lambda x, k, y, shared: Sample((y, k), {**shared, "shape": x.shape[2:]})),
-    structure=Opaque(),
+    structure=Opaque(letters=_letters("n", "", "n")),
     traits=OWNS,
 )
 """The transpose of ``convolve`` in x: the kernel spreads each element of y over a window."""
@@ -160,7 +171,7 @@ correlate: Primitive = Primitive(
     ),
     _batched(kernel=None),
     _samples(lambda x, k, y, shared: Sample((x, y), {**shared, "sizes": k.shape[2:]})),
-    structure=Opaque(),
+    structure=Opaque(letters=_letters("", "*o", "o")),
     traits=OWNS,
 )
 """The transpose of ``convolve`` in the kernel: the correlation of windows of x with y."""

@@ -19,7 +19,7 @@ import numpy as np
 from funcgrad._core.primitive import Linear, Linearized, Primitive, Sample
 from funcgrad._core.specs import Shape, Spec, dtype_of, shape_of
 from funcgrad._core.structure.folds import PRODUCT, SUM
-from funcgrad._core.structure.structures import OWNS, Scan
+from funcgrad._core.structure.structures import OWNS, Opaque, Scan, mixing
 from funcgrad._core.trace import Raw, Value
 from funcgrad._primitives.elementwise import absolute
 from funcgrad._primitives.index_keys import Key
@@ -204,6 +204,7 @@ pulled_products: Primitive = Primitive(
     Linearized(_push_pulled, _pull_pulled, linear_in=(0,)),
     batch_along_axis,
     _pulled_samples,
+    structure=Opaque(letters=lambda ct, x, axis: (mixing(x, (axis,))[0], *mixing(x, (axis,)))),
 )
 """The cotangent of the factors of cumulative products: the transpose of the pushforward."""
 
@@ -339,6 +340,7 @@ product_of_others: Primitive = Primitive(
         primitive(move_axis(args[0], 0, 1)), 1, 0
     ),
     _others_samples,
+    structure=Opaque(letters=lambda x: mixing(x, (0,))),
     body=_others_body,
 )
 """For each element the product of all others along the first axis."""

@@ -9,7 +9,7 @@ np.float64(5e+200)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import prod
 from types import MappingProxyType
 from typing import Any, Final
@@ -19,7 +19,7 @@ import numpy as np
 from funcgrad._base.floating_errors import ignoring
 from funcgrad._core.primitive import Kinks, Linearized, Primitive, Sample
 from funcgrad._core.specs import Shape, Spec, dtype_of, reduced_shape, shape_of
-from funcgrad._core.structure.structures import OWNS, Opaque
+from funcgrad._core.structure.structures import OWNS, Opaque, mixing
 from funcgrad._core.trace import Value
 from funcgrad._primitives.matrices import (
     Array,
@@ -151,6 +151,12 @@ def _push_length(
     return real_part(reduce_sum(along, axis=axis, keepdims=keepdims))
 
 
+def _length_letters(x: Shape, axis: Sequence[int], keepdims: bool) -> tuple[str, str]:
+    before, after = mixing(x, axis)
+    kept = [c for k, c in enumerate(after) if keepdims or k not in axis]
+    return before, "".join(kept)
+
+
 length: Primitive = Primitive(
     "length",
     _length,
@@ -164,7 +170,7 @@ length: Primitive = Primitive(
     ),
     batch_reduction,
     _samples,
-    structure=Opaque(counted=0),
+    structure=Opaque(counted=0, letters=_length_letters),
     kinks=Kinks(lambda x, axis, keepdims: length(x, axis=axis, keepdims=keepdims)),
     traits=OWNS,
 )
@@ -220,7 +226,7 @@ directed: Primitive = Primitive(
     Linearized(_push_directed, _pull_directed, linear_in=(0,), mixes=True),
     _batch,
     _directed_samples,
-    structure=Opaque(counted=1),
+    structure=Opaque(counted=1, letters=lambda _, x, axis: (mixing(x, axis)[0], *mixing(x, axis))),
     kinks=Kinks(lambda c, x, axis: length(x, axis=axis, keepdims=True)),
     traits=OWNS,
 )

@@ -10,14 +10,14 @@ array([ 1., 12., 23., 30.])
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from funcgrad._core.primitive import Linear, Primitive, Sample
-from funcgrad._core.specs import Spec, shape_of
-from funcgrad._core.structure.structures import OWNS, Opaque
+from funcgrad._core.specs import Shape, Spec, shape_of
+from funcgrad._core.structure.structures import LETTERS, OWNS, Opaque
 from funcgrad._core.trace import Raw, Value
 from funcgrad._primitives.broadcasting import broadcast_to
 from funcgrad._primitives.reduction import reduce_sum
@@ -108,6 +108,12 @@ def _samples() -> Iterator[Sample]:
         yield Sample((np.array([True, False, True]), np.array([True, True])), {"full": full})
 
 
+def _letters(x: Shape, v: Shape, **_params: Hashable) -> tuple[str, str, str]:
+    """The last axes mix elements."""
+    stack = LETTERS[: max(len(x), len(v)) - 1]
+    return stack[: len(x) - 1] + "X", stack[: len(v) - 1] + "V", stack + "Y"
+
+
 convolve_rows: Primitive = Primitive(
     "convolve_rows",
     _convolve,
@@ -115,7 +121,7 @@ convolve_rows: Primitive = Primitive(
     Linear((_pull_first, _pull_second)),
     _batch,
     _samples,
-    structure=Opaque(),
+    structure=Opaque(letters=_letters),
     traits=OWNS,
 )
 """Sums of products ``x[j] * v[k - j]`` over the last axis: all sums, or only complete ones.

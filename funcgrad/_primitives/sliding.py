@@ -8,7 +8,7 @@ array([[0., 2.],
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Hashable, Iterator
 from itertools import product
 from operator import lt
 from types import MappingProxyType
@@ -18,7 +18,7 @@ import numpy as np
 
 from funcgrad._core.primitive import Linear, Primitive
 from funcgrad._core.specs import Shape, Spec, shape_of
-from funcgrad._core.structure.structures import OWNS, Opaque
+from funcgrad._core.structure.structures import LETTERS, OWNS, Opaque
 from funcgrad._core.trace import Raw, Value
 from funcgrad._primitives.convolving import places_of, windows_of
 from funcgrad._primitives.movement import arrays, movement
@@ -156,6 +156,18 @@ def _along_last_axes(
     return primitive(args[0], **params)
 
 
+def _leading_axes(count: int) -> Callable[..., tuple[str, str]]:
+    """The letters of an operation on windows of the last axes; an operand has ``count`` of each."""
+
+    def letters(x: Shape, strides: Shape, **_params: Hashable) -> tuple[str, str]:
+        stack = LETTERS[: len(x) - count * len(strides)]
+        mixed = LETTERS[26:]
+        places, windows = mixed[: len(strides)], mixed[len(strides) :]
+        return stack + windows[: count * len(strides)], stack + places
+
+    return letters
+
+
 overlapped: Primitive = Primitive(
     "overlapped",
     _overlapped,
@@ -181,7 +193,7 @@ overlapped: Primitive = Primitive(
         both=((2, 3), {"shape": (7,), "strides": (2,), "dilations": (2,)}),
         none=((2, 2, 0), {"shape": (1,), "strides": (1,), "dilations": (1,)}),
     ),
-    structure=Opaque(counted=0),
+    structure=Opaque(counted=0, letters=_leading_axes(2)),
     traits=OWNS,
 )
 """The transpose of ``sliding_windows``: contributions to one place are added up."""
@@ -212,7 +224,7 @@ window_sums: Primitive = Primitive(
         still=((3,), {"sizes": (), "strides": (), "dilations": ()}),
         empty=((0, 5), {**_ONE}),
     ),
-    structure=Opaque(),
+    structure=Opaque(letters=_leading_axes(1)),
     traits=OWNS,
 )
 """The sums of windows of the last axes."""
@@ -235,7 +247,7 @@ window_shares: Primitive = Primitive(
         both=((3,), {"shape": (7,), "sizes": (2,), "strides": (2,), "dilations": (2,)}),
         none=((2, 0), {"shape": (1,), **_ONE}),
     ),
-    structure=Opaque(),
+    structure=Opaque(letters=_leading_axes(1)),
     traits=OWNS,
 )
 """The transpose of ``window_sums``: each element of a window gets the cotangent of its place."""

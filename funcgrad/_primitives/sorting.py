@@ -16,7 +16,7 @@ import numpy as np
 
 from funcgrad._core.primitive import DISCRETE, Kinks, Primitive, Sample, carried
 from funcgrad._core.specs import Shape, Spec, dtype_of, shape_of
-from funcgrad._core.structure.structures import Opaque
+from funcgrad._core.structure.structures import Opaque, mixing
 from funcgrad._core.trace import Raw, Value
 from funcgrad._primitives.broadcasting import broadcast_to
 from funcgrad._primitives.indexing import gather, with_batch
@@ -200,7 +200,7 @@ sort: Primitive = Primitive(
     _one_back,
     _samples,
     lambda x, axis, descending: None if descending else f"{x}.copy('K')\n{{out}}.sort({axis})",
-    structure=Opaque(counted=0),
+    structure=Opaque(counted=0, letters=lambda x, axis, **_: mixing(x, (axis,))),
     kinks=Kinks(_gaps),
 )
 

@@ -232,6 +232,9 @@ class Walk:
                 several = _control(self, operation)
                 if several is not None:
                     return several
+            case Opaque(letters=letters) if letters is not None:
+                *operands, result = letters(*operation.shapes, **operation.params)
+                out = _lettered(operation, operands, result)
             case Opaque(along=along) if along is not None:
                 out = _along(operation, along)
         if isinstance(out, _Undeclared):
@@ -485,6 +488,14 @@ def _contraction(operation: Operation) -> Rows | _Undeclared | None:
             parts.append(_through_nonzeros(rows, letters, shape, result, axes, sizes))
         else:
             parts.append(_through_letters(rows, letters, shape, result, sizes))
+    return united(parts)
+
+
+def _lettered(operation: Operation, operands: Sequence[str], result: str) -> Rows | None:
+    sizes = dict(zip(result, operation.results[0], strict=True))
+    parts = []
+    for k, rows in operation.dependent:
+        parts.append(_through_letters(rows, operands[k], operation.shapes[k], result, sizes))
     return united(parts)
 
 

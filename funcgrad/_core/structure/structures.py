@@ -402,11 +402,16 @@ class Opaque:
     along : callable, optional
         ``(shape, dtype, **params)`` of the operand to the ``AlongAxis`` that computes the
         operation, or None.
+    letters : callable, optional
+        ``(*shapes, **params)`` of the operands to the axes of each operand and of the result, with
+        a letter for each axis: elements depend on elements with the same index along each axis
+        whose letter they share, see ``mixing``.
     """
 
     counted: int | None = None
     cores: tuple[int, ...] = ()
     along: Callable[..., AlongAxis | None] | None = None
+    letters: Callable[..., Sequence[str]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -426,6 +431,18 @@ class Factored:
 
     factorization: Callable[..., Factorization]
     cores: tuple[int, ...]
+
+
+def mixing(shape: Sequence[int], axes: Sequence[int]) -> tuple[str, str]:
+    """Name the axes of an operand, and of a result of its rank that mixes elements along some axes.
+
+    >>> mixing((2, 3, 4), (1,))
+    ('abc', 'aBc')
+    """
+    count = len(shape)
+    mixed = {axis % count for axis in axes}
+    before = LETTERS[:count]
+    return before, "".join([c.upper() if k in mixed else c for k, c in enumerate(before)])
 
 
 OPAQUE: Final = Opaque()
