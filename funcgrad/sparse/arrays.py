@@ -21,7 +21,9 @@ import numpy as np
 import funcgrad.numpy as fnp
 from funcgrad._core.pytree_class import pytree, static_field
 from funcgrad._core.specs import Shape, dtype_of, shape_of
+from funcgrad._core.trace import concrete
 from funcgrad._core.users_values import ArrayLike
+from funcgrad._primitives.sparse_matrices import Layout, sparse_product
 from funcgrad._transforms.arguments import is_whole
 from funcgrad.errors import ArgumentError, AxisError, LeafError, ShapeError
 from funcgrad.sparse.element_rows import Indices, numbered, scipy_sparse
@@ -146,27 +148,27 @@ class SparseArray:
             return matrix_product(self, sparse)
         x = fnp.asarray(other)
         _check_sizes("A @ x", self.shape[-1], x.shape[-2 if x.ndim > 1 else -1 :][:1], x.shape)
-        return self._times_vector(x) if x.ndim == 1 else self._times_columns(x)
+        return self._times(x, self.pattern.layout)
 
-    def _times_vector(self, x: Tensor) -> Tensor:
-        products = self.data * fnp.take(x, self.indices)
-        out = fnp.zeros((*products.shape[:-1], self.pattern.shape[0]), products.dtype)
-        return out.at[..., self.pattern.row_numbers].add(products)
-
-    def _times_columns(self, x: Tensor) -> Tensor:
-        products = wrap(self.data)[..., None] * fnp.take(x, self.indices, axis=-2)
-        shape = *products.shape[:-2], self.pattern.shape[0], products.shape[-1]
-        out = fnp.zeros(shape, products.dtype)
-        return out.at[..., self.pattern.row_numbers, :].add(products)
+    def _times(self, x: Tensor, layout: Layout) -> Tensor:
+        """The matrix, or its transpose, times a vector or columns."""
+        data, columns = wrap(self.data), x[:, None] if x.ndim == 1 else x
+        if data.ndim > 1:
+            lead = np.broadcast_shapes(data.shape[:-1], columns.shape[:-2])
+            data = fnp.broadcast_to(data, (*lead, data.shape[-1]))
+            columns = fnp.broadcast_to(columns, (*lead, *columns.shape[-2:]))
+        out = wrap(sparse_product(concrete(data), concrete(columns), layout=layout))
+        return out[..., 0] if x.ndim == 1 else out
 
     def __rmatmul__(self, other: Any) -> Any:
         if (sparse := sparse_operand(other)) is not None:
             return sparse @ self
         x = fnp.asarray(other)
         _check_sizes("x @ A", self.shape[-2], x.shape[-1:], x.shape)
+        flipped = self.pattern.layout.flipped
         if x.ndim == 1:
-            return self.T @ x
-        return fnp.matrix_transpose(self.T @ fnp.matrix_transpose(x))
+            return self._times(x, flipped)
+        return fnp.matrix_transpose(self._times(fnp.matrix_transpose(x), flipped))
 
     def dot(self, other: Any) -> Any:
         """The product ``A @ other``."""

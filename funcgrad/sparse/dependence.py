@@ -20,6 +20,7 @@ from funcgrad._core.primitive import DISCRETE, Partials, Selection
 from funcgrad._core.specs import Shape, Spec, is_inexact
 from funcgrad._core.structure.index_maps import IndexArray, Places
 from funcgrad._core.structure.structures import (
+    EFFECT,
     PRODUCT,
     Choice,
     Contraction,
@@ -212,6 +213,8 @@ class Walk:
             return [None] * len(equation.results)
         out: Rows | _Undeclared | None = UNDECLARED
         match primitive.structure:
+            case Opaque() if EFFECT in primitive.traits:  # it returns its first operand
+                out = operation.rows[0]
             case Random():
                 out = None
             case Elementwise():

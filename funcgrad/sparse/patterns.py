@@ -22,6 +22,7 @@ from funcgrad._core.trace import RAW, concrete
 from funcgrad._core.users_values import operand
 from funcgrad._hints.lookup import answering
 from funcgrad._hints.optional_packages import optional_package
+from funcgrad._primitives.sparse_matrices import Layout
 from funcgrad._transforms.arguments import check_argnums, check_function, choose
 from funcgrad._transforms.callables import Argnums
 from funcgrad._transforms.stage import stage
@@ -163,6 +164,11 @@ class Pattern:
     def transposed(self) -> Pattern:
         """The pattern of the transpose."""
         return Pattern(self.matrix.T.tocsr(), self.columns, self.rows, self.dense_from)
+
+    @cached_property
+    def layout(self) -> Layout:
+        """The pattern as a parameter of operations."""
+        return Layout.of(self.indptr, self.indices, self.shape)
 
     @property
     def blocks(self) -> Mapping[str, Mapping[str, Any]]:

@@ -1,4 +1,4 @@
-"""`scipy.sparse.linalg` for linear *functions*; it has no sparse matrices.
+"""`scipy.sparse.linalg` for matrices of ``fg.sparse`` and for linear functions.
 
 >>> from funcgrad.scipy.sparse import linalg
 >>> linalg.cg([[2.0, 0.0], [0.0, 4.0]], [2.0, 4.0])

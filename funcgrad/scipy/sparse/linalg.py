@@ -1,6 +1,8 @@
-"""Linear systems without a matrix, under SciPy's names: ``cg``, ``gmres``, ``bicgstab``.
+"""Sparse linear systems, under SciPy's names.
 
-In addition to SciPy's arguments they accept pytrees, and linear functions in place of matrices:
+``spsolve``, ``splu`` and ``factorized`` solve directly, with matrices of ``fg.sparse``. ``cg``,
+``gmres`` and ``bicgstab`` iterate; in addition to SciPy's arguments they accept pytrees, and linear
+functions in place of matrices:
 
 >>> import funcgrad as fg
 >>> import funcgrad.numpy as fnp
@@ -13,8 +15,9 @@ from typing import TYPE_CHECKING
 
 from funcgrad._hints.lookup import missing_from as _missing_from
 from funcgrad.implicit.krylov import bicgstab, cg, gmres
+from funcgrad.scipy.sparse.systems import factorized, splu, spsolve
 
-__all__ = ["bicgstab", "cg", "gmres"]
+__all__ = ["bicgstab", "cg", "factorized", "gmres", "splu", "spsolve"]
 
 
 if not TYPE_CHECKING:  # which know the names that there are

@@ -1,0 +1,361 @@
+"""Products and linear equations with sparse matrices, which SciPy computes.
+
+A matrix is given by its nonzeros, row by row, and a static *layout*: the columns of each row.
+Derivatives with respect to the nonzeros have an element for each, so no dense matrix is made.
+
+>>> diagonal = Layout.of(np.arange(3), np.arange(2), (2, 2))
+>>> sparse_product(np.array([2.0, 4.0]), np.array([[1.0], [2.0]]), layout=diagonal)
+array([[2.],
+       [8.]])
+>>> sparse_solve(np.array([2.0, 4.0]), np.array([[2.0], [8.0]]), layout=diagonal, factors=None)
+array([[1.],
+       [2.]])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from math import prod
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from funcgrad._core.primitive import Kinks, Linear, Linearized, Primitive, Sample
+from funcgrad._core.specs import Shape, Spec, dtype_of, shape_of
+from funcgrad._core.structure.structures import OWNS, Opaque
+from funcgrad._core.trace import Value
+from funcgrad._primitives.broadcasting import broadcast_to
+from funcgrad._primitives.indexing import gather
+from funcgrad._primitives.matrices import Array, conjugate, linalg_dtype, position_of
+from funcgrad._primitives.reduction import reduce_sum
+from funcgrad._primitives.structural import reshape
+from funcgrad._primitives.values_alone import least_singular_value
+from funcgrad.errors import MatrixError, MissingPackageError
+
+__all__ = ["Layout", "SparseFactors", "sparse_product", "sparse_solve"]
+
+
+def _scipy_sparse() -> tuple[ModuleType, ModuleType]:
+    try:
+        import scipy.sparse
+        import scipy.sparse.linalg
+    except ImportError as error:
+        raise MissingPackageError(
+            "fg.sparse: SciPy computes with sparse matrices, and it is not installed. Install it by"
+            " `pip install scipy`."
+        ) from error
+    return scipy.sparse, scipy.sparse.linalg
+
+
+class Layout(NamedTuple):
+    """Where the nonzeros of a matrix are, as a hashable parameter that can be saved.
+
+    Attributes
+    ----------
+    indptr, indices : bytes
+        Arrays of int32, or of int64 for matrices that need it, as SciPy stores them: row ``i`` has
+        the columns ``indices[indptr[i] : indptr[i + 1]]``.
+    shape : tuple of int
+    is_transposed : bool
+        Whether the matrix is the transpose of the one that the other fields describe.
+    """
+
+    indptr: bytes
+    indices: bytes
+    shape: tuple[int, int]
+    is_transposed: bool = False
+
+    @classmethod
+    def of(cls, indptr: Array, indices: Array, shape: tuple[int, int]) -> Layout:
+        """Make a layout of integer arrays."""
+        dtype = np.int32 if max(*shape, len(indices)) < 2**31 else np.int64
+        arrays = [np.ascontiguousarray(x, dtype).tobytes() for x in (indptr, indices)]
+        return cls(*arrays, shape)
+
+    @property
+    def flipped(self) -> Layout:
+        """The layout of the transpose, with the nonzeros in the same order."""
+        return self._replace(is_transposed=not self.is_transposed)
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """The numbers of rows and columns."""
+        return self.shape[::-1] if self.is_transposed else self.shape
+
+    @property
+    def coordinates(self) -> tuple[Array, Array]:
+        """The row and the column of each nonzero."""
+        indices, indptr = self._arrays()
+        rows = np.repeat(np.arange(self.shape[0]), np.diff(indptr))
+        return (indices, rows) if self.is_transposed else (rows, indices)
+
+    def matrix(self, data: Array) -> Any:
+        """SciPy's array, of compressed rows, or of compressed columns for a transpose."""
+        sparse, _ = _scipy_sparse()
+        make = sparse.csc_array if self.is_transposed else sparse.csr_array
+        return make((data, *self._arrays()), shape=self.size)
+
+    def _arrays(self) -> tuple[Array, Array]:
+        dtype = np.dtype(np.int32 if len(self.indptr) == 4 * (self.shape[0] + 1) else np.int64)
+        return np.frombuffer(self.indices, dtype), np.frombuffer(self.indptr, dtype)
+
+
+def _at(x: Value, places: Array) -> Value:
+    """Rows of columns, at places along the last axis but one."""
+    return gather(x, places, axis=len(shape_of(x)) - 2, unique=False)
+
+
+def _of_nonzeros(left: Value, right: Value, data: Value, layout: Layout) -> Value:
+    """For each nonzero the product of its row of ``left`` and its column of ``right``, summed."""
+    rows, columns = layout.coordinates
+    axis = len(shape_of(left)) - 2
+    products = reduce_sum(_at(left, rows) * _at(right, columns), axis=(axis + 1,), keepdims=False)
+    stack = tuple(range(axis + 1 - len(shape_of(data))))
+    return reduce_sum(products, axis=stack, keepdims=False) if stack else products
+
+
+def _stacked(
+    primitive: Primitive,
+    size: int,
+    args: tuple[Value, ...],
+    batched: tuple[bool, ...],
+    params: dict[str, Any],
+) -> Value:
+    """Batch: a stack of matrices needs a stack of columns of its shape."""
+    data, x = args
+    if batched[0]:
+        lead = shape_of(x)[1:-2] if batched[1] else shape_of(x)[:-2]
+        own = shape_of(data)
+        if len(own) - 2 < len(lead):
+            data = reshape(data, shape=(size, *(1,) * (len(lead) + 2 - len(own)), *own[1:]))
+            data = broadcast_to(data, shape=(size, *lead, own[-1]))
+        if not batched[1]:
+            x = broadcast_to(x, shape=(size, *shape_of(x)))
+        if "factors" in params:  # of one matrix
+            params = {**params, "factors": None}
+    return primitive(data, x, **params)
+
+
+def _samples(layout: Layout, others: dict[str, Any]) -> Callable[[], Iterator[Sample]]:
+    def samples() -> Iterator[Sample]:
+        rng = np.random.default_rng(5)
+        params = {"layout": layout, **others}
+        shapes: Sequence[tuple[Shape, Shape, int]] = (
+            ((), (), 2),
+            ((), (), 1),
+            ((2,), (2,), 1),
+            ((), (2,), 2),
+            ((0,), (0,), 1),
+        )
+        for lead, lead_x, k in shapes:
+            data = rng.standard_normal((*lead, 5)) + np.array([4, 0, 4, 0, 4])
+            x = rng.standard_normal((*lead_x, layout.shape[1], k))
+            yield Sample((data, x), params)
+            if k == 2:
+                imaginary = 1j * rng.standard_normal(data.shape)
+                yield Sample((data + imaginary, x[..., ::-1, :]), params)
+        empty = Layout.of(np.zeros(1), np.zeros(0), (0, 0))
+        yield Sample((np.zeros(0), np.zeros((0, 1))), {**params, "layout": empty})
+
+    return samples
+
+
+def _each_matrix(data: Array, x: Array) -> list[tuple[Array, Array]]:
+    """The matrices of a stack, each with its columns."""
+    count = prod(x.shape[:-2])
+    flat = np.broadcast_to(data, (*x.shape[:-2], data.shape[-1])).reshape(count, data.shape[-1])
+    return list(zip(flat, x.reshape(count, *x.shape[-2:]), strict=True))
+
+
+# ------------------------------------------------------------------------------- products
+
+
+def _multiply(data: Array, x: Array, layout: Layout) -> Any:
+    dtype, (rows, _) = linalg_dtype("A @ x", data.dtype, x.dtype), layout.size
+    data, x = np.asarray(data, dtype), np.asarray(x, dtype)
+    if not (data.size and x.size):
+        return np.zeros((*x.shape[:-2], rows, x.shape[-1]), dtype)
+    if data.ndim == 1:
+        across = np.moveaxis(x, -2, 0)  # all columns of the stack at once
+        out = layout.matrix(data) @ across.reshape(across.shape[0], -1)
+        return np.ascontiguousarray(np.moveaxis(out.reshape(rows, *across.shape[1:]), 0, -2))
+    each = _each_matrix(data, x)
+    out = np.empty((len(each), rows, x.shape[-1]), dtype)
+    for number, (values, columns) in enumerate(each):
+        out[number] = layout.matrix(values) @ columns
+    return out.reshape(*x.shape[:-2], rows, x.shape[-1])
+
+
+sparse_product: Primitive = Primitive(
+    "sparse_product",
+    _multiply,
+    lambda data, x, layout: Spec(
+        (*x.shape[:-2], layout.size[0], x.shape[-1]), linalg_dtype("A @ x", data.dtype, x.dtype)
+    ),
+    Linear(
+        (
+            lambda ct, data, x, layout: _of_nonzeros(ct, x, data, layout),
+            lambda ct, data, x, layout: sparse_product(data, ct, layout=layout.flipped),
+        )
+    ),
+    _stacked,
+    _samples(Layout.of(np.array([0, 2, 3, 5, 5]), np.array([0, 2, 1, 0, 2]), (4, 3)), {}),
+    structure=Opaque(cores=(1, 2)),
+    traits=OWNS,
+    label=lambda **_: "sparse_product",
+)
+"""A matrix times columns. Without axes of a stack, one matrix is for all columns."""
+
+
+# ------------------------------------------------------------------------------ solutions
+
+
+class SparseFactors:
+    """The triangular factors of one sparse matrix, which solve equations with it and its adjoint.
+
+    Attributes
+    ----------
+    lu : scipy.sparse.linalg.SuperLU
+    dtype : dtype
+    trans : str
+        SciPy's name of the matrix to solve with: "N" for the matrix that was factored, "T" for its
+        transpose, "H" for its adjoint.
+    """
+
+    __slots__ = ("dtype", "lu", "trans")
+
+    def __init__(self, lu: Any, dtype: np.dtype[Any], trans: str) -> None:
+        self.lu = lu
+        self.dtype = dtype
+        self.trans = trans
+
+    @classmethod
+    def of(cls, data: Array, layout: Layout) -> SparseFactors:
+        """Factor a matrix, or its transpose, which is what compressed rows store for SuperLU.
+
+        Raises
+        ------
+        MatrixError
+            The matrix is singular, or an element is not finite.
+        """
+        if not np.isfinite(data).all():
+            raise MatrixError("spsolve: the matrix holds NaN or infinity.")
+        stored = layout if layout.is_transposed else layout.flipped
+        try:
+            lu = _scipy_sparse()[1].splu(stored.matrix(data))
+        except RuntimeError as error:  # "Factor is exactly singular"
+            raise MatrixError("spsolve: the matrix is singular.") from error
+        return cls(lu, data.dtype, "N" if layout.is_transposed else "T")
+
+    def adjoint(self) -> SparseFactors:
+        """The factors of the adjoint matrix, for nonzeros that are conjugated."""
+        return SparseFactors(
+            self.lu, self.dtype, {"N": "H", "H": "N", "T": "C", "C": "T"}[self.trans]
+        )
+
+    def solve(self, b: Array) -> Array:
+        """Solve with columns ``b`` of the dtype of the matrix."""
+        b = np.ascontiguousarray(b)
+        if self.trans == "C":  # the conjugate of the factored matrix
+            return np.conjugate(self.lu.solve(np.conjugate(b)))
+        out: Array = self.lu.solve(b, self.trans)
+        return out
+
+
+def _solve(
+    data: Array, b: Array, layout: Layout, factors: SparseFactors | None, failed: str = "raise"
+) -> Any:
+    dtype = linalg_dtype("spsolve", data.dtype, b.dtype)
+    size, count = b.shape[-2], prod(b.shape[:-2])
+    if not b.size:
+        return np.zeros(b.shape, dtype)
+    data = np.asarray(data, dtype)
+    if data.ndim == 1:
+        try:
+            known = factors is not None and factors.dtype == dtype
+            solver = factors if known else SparseFactors.of(data, layout)
+        except MatrixError:
+            if failed == "raise":
+                raise
+            return np.full(b.shape, np.nan, dtype)
+        assert solver is not None
+        across = np.moveaxis(np.asarray(b, dtype), -2, 0)  # all columns of the stack at once
+        solved = solver.solve(across.reshape(size, -1)).reshape(across.shape)
+        return np.ascontiguousarray(np.moveaxis(solved, 0, -2))
+    out = np.empty((count, size, b.shape[-1]), dtype)
+    for number, (values, right) in enumerate(_each_matrix(data, np.asarray(b, dtype))):
+        try:
+            out[number] = SparseFactors.of(values, layout).solve(right)
+        except MatrixError as error:
+            if failed == "raise":
+                which = np.arange(count).reshape(b.shape[:-2]) == number
+                text = str(error).replace("the matrix", f"the matrix{position_of(which)}")
+                raise MatrixError(text) from error.__cause__
+            out[number] = np.nan
+    return out.reshape(b.shape)
+
+
+def _push(
+    tangents: tuple[Value, ...],
+    x: Value,
+    data: Value,
+    b: Value,
+    layout: Layout,
+    factors: SparseFactors | None,
+    failed: str = "raise",
+) -> Value:
+    change, right = tangents
+    if change is not None:
+        moved = -sparse_product(change, x, layout=layout)
+        right = moved if right is None else right + moved
+    return sparse_solve(data, right, layout=layout, factors=factors, failed=failed)
+
+
+def _pull(
+    ct: Value,
+    x: Value,
+    data: Value,
+    b: Value,
+    layout: Layout,
+    factors: SparseFactors | None,
+    failed: str = "raise",
+) -> tuple[Any, ...]:
+    adjoint = None if factors is None else factors.adjoint()
+    y = sparse_solve(conjugate(data), ct, layout=layout.flipped, factors=adjoint, failed=failed)
+    return lambda: -_of_nonzeros(y, conjugate(x), data, layout), y
+
+
+def _least(data: Value, b: Value, layout: Layout, **_: Hashable) -> Value:
+    size = shape_of(b)[-2]
+    unit = np.broadcast_to(np.eye(size, dtype=dtype_of(b)), (*shape_of(b)[:-2], size, size))
+    return least_singular_value(sparse_product(data, unit, layout=layout))
+
+
+_SQUARE = Layout.of(np.array([0, 2, 3, 5]), np.array([0, 2, 1, 0, 2]), (3, 3))
+
+
+def _solved_samples() -> Iterator[Sample]:
+    known = [*_samples(_SQUARE, {"factors": None})()]
+    yield from known
+    yield Sample(known[0].args, {**known[0].params, "failed": "nan"})
+
+
+sparse_solve: Primitive = Primitive(
+    "sparse_solve",
+    _solve,
+    lambda data, b, layout, factors, failed="raise": Spec(
+        b.shape, linalg_dtype("spsolve", data.dtype, b.dtype)
+    ),
+    Linearized(_push, _pull, linear_in=(1,)),
+    _stacked,
+    _solved_samples,
+    structure=Opaque(cores=(1, 2)),
+    kinks=Kinks(_least),
+    traits=OWNS,
+    label=lambda **_: "sparse_solve",
+)
+"""The x with A x = b, of columns; ``factors`` are those of the matrix, if they are known already.
+
+Without axes of a stack, one matrix is for all right sides.
+"""
