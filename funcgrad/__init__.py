@@ -37,6 +37,7 @@ if _typing.TYPE_CHECKING:
         parallel,
         random,
         scipy,
+        sparse,
         testing,
         tree,
     )
@@ -101,6 +102,7 @@ __all__ = [
     "random",
     "scan",
     "scipy",
+    "sparse",
     "static_field",
     "stop_gradient",
     "switch",
@@ -118,7 +120,8 @@ __version__ = "0.1.0"
 _LATE = _LateNames(
     __name__,
     {
-        "": "debug extend implicit interop io nn numpy optim parallel random scipy testing tree",
+        "": "debug extend implicit interop io nn numpy optim parallel random scipy sparse testing"
+        " tree",
         "_control.associative": "associative_scan",
         "_control.choices": "cond switch",
         "_control.scans": "map scan",

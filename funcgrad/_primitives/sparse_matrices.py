@@ -70,8 +70,8 @@ class Layout(NamedTuple):
     def of(cls, indptr: Array, indices: Array, shape: tuple[int, int]) -> Layout:
         """Make a layout of integer arrays."""
         dtype = np.int32 if max(*shape, len(indices)) < 2**31 else np.int64
-        arrays = [np.ascontiguousarray(x, dtype).tobytes() for x in (indptr, indices)]
-        return cls(*arrays, shape)
+        starts, columns = [np.ascontiguousarray(x, dtype).tobytes() for x in (indptr, indices)]
+        return cls(starts, columns, shape)
 
     @property
     def flipped(self) -> Layout:
@@ -220,7 +220,7 @@ class SparseFactors:
     dtype : dtype
     trans : str
         SciPy's name of the matrix to solve with: "N" for the matrix that was factored, "T" for its
-        transpose, "H" for its adjoint.
+        transpose, "H" for its adjoint; and "C" for its conjugate.
     """
 
     __slots__ = ("dtype", "lu", "trans")
@@ -250,9 +250,8 @@ class SparseFactors:
 
     def adjoint(self) -> SparseFactors:
         """The factors of the adjoint matrix, for nonzeros that are conjugated."""
-        return SparseFactors(
-            self.lu, self.dtype, {"N": "H", "H": "N", "T": "C", "C": "T"}[self.trans]
-        )
+        trans = {"N": "H", "H": "N", "T": "C", "C": "T"}[self.trans]
+        return SparseFactors(self.lu, self.dtype, trans)
 
     def solve(self, b: Array) -> Array:
         """Solve with columns ``b`` of the dtype of the matrix."""

@@ -18,6 +18,7 @@ array([0, 1, 1, 1, 1])
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -57,7 +58,7 @@ def star_colors(rows: Rows) -> Indices:
     starts, members = rows.indptr.tolist(), rows.indices.tolist()
     neighbors: list[list[int]] = [
         [other for other in members[start:end] if other != own]
-        for own, (start, end) in enumerate(zip(starts, starts[1:], strict=False))
+        for own, (start, end) in enumerate(pairwise(starts))
     ]
     colors = [-1] * len(neighbors)
     for own in np.argsort(-np.diff(rows.indptr), kind="stable").tolist():

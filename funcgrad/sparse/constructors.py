@@ -65,10 +65,9 @@ def diags(
     >>> diags([[1.0], [-2.0], [1.0]], offsets=[-1, 0, 1], shape=(3, 3)).sum(axis=1)
     Tensor([-1.,  0., -1.])
     """
-    if is_whole(offsets):
-        diagonals, offsets = [diagonals], [offsets]  # type: ignore[list-item]
-    ks = [int(k) for k in offsets]  # type: ignore[union-attr]
-    values = [fnp.atleast_1d(fnp.asarray(each)) for each in diagonals]  # type: ignore[union-attr]
+    several: Any = ([diagonals], [offsets]) if is_whole(offsets) else (diagonals, offsets)
+    ks = [int(k) for k in several[1]]
+    values = [fnp.atleast_1d(fnp.asarray(each)) for each in several[0]]
     if len(ks) != len(values):
         raise ArgumentError(
             f"sparse.diags: {len(values)} diagonals and {len(ks)} offsets; each needs one."

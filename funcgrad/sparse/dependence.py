@@ -484,9 +484,9 @@ def _contraction(operation: Operation) -> Rows | _Undeclared | None:
     parts = []
     for k, rows in operation.dependent:
         letters, shape = operands[k], operation.shapes[k]
-        other = operation.known.get(1 - k)
-        nonzeros = np.nonzero(other) if other is not None and np.shape(other) else None
-        if nonzeros is not None and len(nonzeros[0]) < np.size(other):
+        other = np.asarray(operation.known.get(1 - k, 1))
+        nonzeros = np.nonzero(other) if other.ndim else ()
+        if nonzeros and len(nonzeros[0]) < other.size:
             axes = dict(zip(operands[1 - k], nonzeros, strict=True))
             parts.append(_through_nonzeros(rows, letters, shape, result, axes, sizes))
         else:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from functools import update_wrapper
+from itertools import pairwise
 from math import prod
 from typing import Any
 
@@ -74,9 +75,9 @@ def _blocks(pattern: Pattern, rows: Sequence[int], columns: Sequence[int]) -> li
     tops, lefts = np.cumsum([0, *rows]), np.cumsum([0, *columns])
     row, column = pattern.row_numbers, pattern.indices
     grid = []
-    for top, below in zip(tops, tops[1:], strict=False):
+    for top, below in pairwise(tops.tolist()):
         line = []
-        for left, right in zip(lefts, lefts[1:], strict=False):
+        for left, right in pairwise(lefts.tolist()):
             inside = (row >= top) & (row < below) & (column >= left) & (column < right)
             part = pattern.matrix[top:below, left:right]
             line.append(_Block(np.flatnonzero(inside), Pattern(part)))

@@ -172,7 +172,7 @@ class Pattern:
 
     @property
     def blocks(self) -> Mapping[str, Mapping[str, Any]]:
-        """The parts of ``matrix`` by the names of their leaves: ``blocks["loss"]["params['w']"]``."""
+        """The parts of ``matrix`` by the names of leaves: ``blocks["loss"]["params['w']"]``."""
         matrix, out, top = self.matrix, {}, 0
         for row in self.rows:
             parts, left = {}, 0
@@ -231,34 +231,29 @@ class Pattern:
         return Pattern(self.matrix + other.matrix, self.rows, self.columns, tuple(dense))
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Save the pattern with ``fg.io.save``; ``Pattern.load`` reads it."""
-        from funcgrad import io
-
-        tree = {"indptr": self.indptr, "indices": self.indices, "shape": np.array(self.shape)}
-        names = {
-            f"{side}{k}": f"{list(leaf.shape)} {leaf.name}"
-            for side in ("rows", "columns")
-            for k, leaf in enumerate(getattr(self, side))
+        """Save the pattern as a file of NumPy's, ``.npz``; ``Pattern.load`` reads it."""
+        sides = {
+            f"{name}_{part}": np.array([getattr(leaf, part) for leaf in side], dtype=kind)
+            for name, side in (("rows", self.rows), ("columns", self.columns))
+            for part, kind in (("name", np.str_), ("size", np.int64))
         }
-        io.save(path, tree, names)
+        with open(path, "wb") as file:
+            np.savez(file, indptr=self.indptr, indices=self.indices, shape=self.shape, **sides)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Pattern:
-        """Load a pattern that ``save`` wrote."""
-        from funcgrad import io
-
-        tree, texts = io.load(path), io.describe(path).metadata
-        sides = []
-        for side in ("rows", "columns"):
-            leaves = []
-            while (text := texts.get(f"{side}{len(leaves)}")) is not None:
-                shape, _, name = text[1:].partition("] ")
-                leaves.append(Leaf(name, tuple([int(n) for n in shape.split(",") if n.strip()])))
-            sides.append(leaves)
-        ones = np.ones(len(tree["indices"]), np.bool_)
-        parts = ones, np.asarray(tree["indices"]), np.asarray(tree["indptr"])
-        shape = tuple(np.asarray(tree["shape"]).tolist())
-        return cls(scipy_sparse().csr_array(parts, shape=shape), *sides)
+        """Load a pattern that ``save`` wrote; shapes of leaves are flat."""
+        with np.load(path, allow_pickle=False) as file:
+            parts = np.ones(len(file["indices"]), np.bool_), file["indices"], file["indptr"]
+            rows, columns = [
+                [
+                    Leaf(str(name), (int(size),))
+                    for name, size in zip(file[f"{side}_name"], file[f"{side}_size"], strict=True)
+                ]
+                for side in ("rows", "columns")
+            ]
+            matrix = scipy_sparse().csr_array(parts, shape=tuple(file["shape"].tolist()))
+        return cls(matrix, rows, columns)
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the pattern with matplotlib; return the ``Axes``.
@@ -344,10 +339,10 @@ def pattern(
 
     Notes
     -----
-    If ``f`` chooses its path by ``if``, the pattern is for the path of these arguments. An operation
-    that declares neither a structure nor examples counts as dense, and is listed in
-    ``Pattern.dense_from``. Loops of up to 1,000 steps are followed step by step; in longer ones and
-    in ``while_loop`` every step may be any step.
+    If ``f`` chooses its path by ``if``, the pattern is for the path of these arguments. An
+    operation that declares neither a structure nor examples counts as dense, and is listed in
+    ``Pattern.dense_from``. Loops of up to 1,000 steps are followed step by step; in longer ones,
+    and in a ``while_loop`` that depends on the arguments, every step may be any step.
 
     Examples
     --------

@@ -1,7 +1,8 @@
 """A contract for the linter of imports: files of a package are layers, each file is in one.
 
 Three classes have methods from higher layers: a tensor the array functions, a program its forms, a
-linear map its program, in which it is pickled. An error asks for a hint when it is raised.
+linear map its program, in which it is pickled. An error asks for a hint when it is raised. A random
+sparse matrix has random numbers.
 These imports at the time of a call do not count as dependencies on a higher layer.
 """
 
@@ -24,6 +25,7 @@ OF_METHODS: Final = (
     "funcgrad._programs.program -> funcgrad._transforms.saved",
     "funcgrad._programs.program -> funcgrad.interop.onnx.model_writer",
     "funcgrad._transforms.transformed -> funcgrad._transforms.stage",
+    "funcgrad.sparse.constructors -> funcgrad.random",
 )
 
 
