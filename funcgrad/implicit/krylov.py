@@ -30,6 +30,7 @@ from funcgrad.implicit.fixed_points import tolerance
 from funcgrad.implicit.linear_solves import linear_solution
 from funcgrad.implicit.unknowns import Linear, Tree, Unknown, converged_or_nan
 from funcgrad.numpy.options import failed_as
+from funcgrad.sparse.arrays import sparse_operand
 from funcgrad.tensor.tensor import Tensor
 
 Operator: TypeAlias = Callable[[Tensor], Tensor]
@@ -328,6 +329,9 @@ def _operator(name: str, word: str, a: Tree) -> Callable[[Any], Any]:
     """Convert a matrix to a linear function; return a function unchanged."""
     if callable(a) and not isinstance(a, Tensor):
         return a
+    sparse = sparse_operand(a)
+    if sparse is not None:
+        return lambda x: sparse @ x
     matrix = fnp.asarray(a)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         raise placed(

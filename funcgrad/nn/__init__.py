@@ -76,6 +76,14 @@ from funcgrad.nn.positions import rotary, sinusoidal_positions
 from funcgrad.nn.recipes import build, dense, recipe, sequential
 from funcgrad.nn.recurrent import GRUCell, LSTMCell, RNNCell, bidirectional, run
 from funcgrad.nn.regression_losses import huber_loss, log_cosh, squared_error
+from funcgrad.nn.segments import (
+    segment_max,
+    segment_mean,
+    segment_min,
+    segment_prod,
+    segment_softmax,
+    segment_sum,
+)
 from funcgrad.nn.smooth_activations import celu, mish, selu, softsign, squareplus
 from funcgrad.nn.summaries import summary
 from funcgrad.nn.torch_layouts import from_torch, to_torch
@@ -153,6 +161,12 @@ __all__ = [
     "rms_norm",
     "rotary",
     "run",
+    "segment_max",
+    "segment_mean",
+    "segment_min",
+    "segment_prod",
+    "segment_softmax",
+    "segment_sum",
     "selu",
     "sequential",
     "sigmoid",
