@@ -35,7 +35,12 @@ DEFERRED_IMPORTS: Mapping[str, frozenset[str]] = {
     # Operators reach the operations through `Tensor.__array_namespace__`, and NumPy's functions
     # theirs through what NumPy asks a tensor.
     "funcgrad.tensor.tensor": frozenset(
-        {"funcgrad.tensor.numpy_protocols", "funcgrad.numpy", "funcgrad._hints.other_options"}
+        {
+            "funcgrad.tensor.numpy_protocols",
+            "funcgrad.numpy",
+            "funcgrad.sparse.arrays",
+            "funcgrad._hints.other_options",
+        }
     ),
     # Needed by those alone who use SciPy.
     "funcgrad.tensor.numpy_protocols": frozenset({"funcgrad.scipy.special"}),

@@ -14,6 +14,7 @@ Tensor([ 1., 10., 10.])
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import MappingProxyType
 from typing import Any, Final, NoReturn
 
 import numpy as np
@@ -36,6 +37,11 @@ KEEP_ZERO: Final = frozenset(
 )
 """NumPy's functions with the value 0 at 0, which can be applied to the nonzeros."""
 
+_OPERATORS: Final = MappingProxyType(
+    {"add": "__radd__", "subtract": "__rsub__", "multiply": "__rmul__", "matmul": "__rmatmul__"}
+)
+"""Operators with an array of NumPy on the left."""
+
 
 @pytree
 class SparseArray:
@@ -55,8 +61,18 @@ class SparseArray:
     data: Any
     pattern: Pattern = static_field()
 
-    __array_ufunc__: Any = None  # NumPy's arrays leave operators to this class
-    __array_priority__ = 20.0
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+        """Apply NumPy's functions that keep zero, such as ``np.sin(A)``; operators are ours."""
+        name = ufunc.__name__
+        if method == "__call__" and not options:
+            if len(inputs) == 1 and name in KEEP_ZERO:
+                return self._with(getattr(fnp, name)(self.data))
+            if name in _OPERATORS and inputs[1] is self:
+                return getattr(self, _OPERATORS[name])(inputs[0])
+        raise ArgumentError(
+            f"np.{name} of a sparse array is not there: it would be dense, or has no rule. Write"
+            f" np.{name}(A.toarray()), or A.map(f) for an elementwise function with f(0) = 0."
+        )
 
     @property
     def shape(self) -> Shape:
@@ -433,6 +449,15 @@ def sparse_operand(x: Any) -> SparseArray | None:
     if type(x).__module__.startswith("scipy.sparse") and scipy_sparse().issparse(x):
         return from_scipy(x)
     return None
+
+
+def multiplied(x: Any, y: Any) -> Any:
+    """The product of a tensor and a sparse array of SciPy, in their order."""
+    first, second = sparse_operand(x), sparse_operand(y)
+    if first is not None:
+        return first @ y
+    assert second is not None
+    return second.__rmatmul__(x)
 
 
 def _check_sizes(what: str, size: int, axis: Shape, shape: Shape) -> None:

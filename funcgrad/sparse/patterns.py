@@ -29,7 +29,7 @@ from funcgrad._transforms.stage import stage
 from funcgrad._transforms.with_derivative import example
 from funcgrad.errors import ArgumentError, ShapeError, TracerError
 from funcgrad.sparse.coloring import column_colors, row_colors, star_colors
-from funcgrad.sparse.dependence import DenseOperation, Dependent, Walk
+from funcgrad.sparse.dependence import Walk
 from funcgrad.sparse.element_rows import (
     Indices,
     Rows,
@@ -39,6 +39,7 @@ from funcgrad.sparse.element_rows import (
     stacked,
 )
 from funcgrad.sparse.pictures import braille
+from funcgrad.sparse.sites import DenseOperation, Dependent
 from funcgrad.tensor.tensor import wrap
 
 

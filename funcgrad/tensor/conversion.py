@@ -6,6 +6,7 @@ derivative, or if it stands for a whole batch.
 
 from __future__ import annotations
 
+import sys
 from math import prod
 from typing import Any, NoReturn, Self, SupportsIndex
 
@@ -216,6 +217,8 @@ class Conversions(AbsentAttributes):
         try:
             array = np.asarray(self._reveal("A NumPy function or np.asarray on t", exact=True))
         except TracerError as error:
+            if sys._getframe(1).f_globals.get("__name__", "").startswith("scipy.sparse"):
+                return np.array(None)  # so SciPy leaves S @ t to __rmatmul__
             raise held_by_an_array(error) from None
         kind = array.dtype if dtype is None else np.dtype(dtype)
         if not np.can_cast(array.dtype, kind, "same_kind"):
@@ -253,6 +256,11 @@ class Conversions(AbsentAttributes):
                 f" {self.shape}: format its elements, or write np.array2string(t, precision=3)."
             )
         return format(self._scalar(f"format(t, {spec!r})", exact=False), spec)
+
+
+def is_scipy_sparse(x: object) -> bool:
+    """Whether something is a sparse array or matrix of SciPy."""
+    return type(x).__module__.startswith("scipy.sparse")
 
 
 def reveal_primal(primal: Value, use: str, exact: bool) -> Raw:

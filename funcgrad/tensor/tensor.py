@@ -43,7 +43,7 @@ from funcgrad._primitives.contraction import matmul
 from funcgrad._primitives.indexing import index
 from funcgrad._primitives.structural import cast, reverse_axes, swap_last_axes
 from funcgrad.errors import ImmutableError, LeafError, UnsizedError
-from funcgrad.tensor.conversion import Conversions
+from funcgrad.tensor.conversion import Conversions, is_scipy_sparse
 from funcgrad.tensor.methods import ArrayMethods
 
 _new: Final[Any] = object.__new__  # without the checks of Tensor.__new__
@@ -425,6 +425,10 @@ def operate_generally(primitive: Primitive, x: ArrayLike, y: ArrayLike) -> Tenso
         return apply2(primitive, x, y, True)
     except LeafError as error:
         refuse_exact_numbers(error, x, y)
+        if primitive is matmul and (is_scipy_sparse(x) or is_scipy_sparse(y)):
+            from funcgrad.sparse.arrays import multiplied
+
+            return multiplied(x, y)
         return NotImplemented
 
 
