@@ -94,7 +94,7 @@ class Layout(NamedTuple):
         """SciPy's array, of compressed rows, or of compressed columns for a transpose."""
         sparse, _ = _scipy_sparse()
         make = sparse.csc_array if self.is_transposed else sparse.csr_array
-        return make((data, *self._arrays()), shape=self.size)
+        return make((np.ascontiguousarray(data), *self._arrays()), shape=self.size)
 
     def _arrays(self) -> tuple[Array, Array]:
         dtype = np.dtype(np.int32 if len(self.indptr) == 4 * (self.shape[0] + 1) else np.int64)

@@ -42,6 +42,7 @@ from funcgrad._backends.interface import OutsidePlaces
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._base.locks import cached_property
 from funcgrad._core.primitive import Primitive
+from funcgrad._core.pytree_class import is_frozen_dataclass
 from funcgrad._core.trace import TracedValue
 from funcgrad._core.users_values import is_frozen
 from funcgrad._hooks.key_uses import KEY_USES, current_uses, witnessed
@@ -429,7 +430,8 @@ class Capture:
 def _has_numbers(kind: type[Any]) -> bool:
     """Whether objects of a library hold data that may change: data frames, datasets of files."""
     is_array = hasattr(kind, "__array__") and hasattr(kind, "shape")
-    return is_array and not issubclass(kind, (np.ndarray, np.generic))
+    is_constant = issubclass(kind, (np.ndarray, np.generic)) or is_frozen_dataclass(kind)
+    return is_array and not is_constant
 
 
 def _generator(module: object) -> Any:

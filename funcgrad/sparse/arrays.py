@@ -61,6 +61,10 @@ class SparseArray:
     data: Any
     pattern: Pattern = static_field()
 
+    def __post_init__(self) -> None:
+        if isinstance(self.data, np.ndarray):  # which could change
+            object.__setattr__(self, "data", fnp.asarray(self.data))
+
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
         """Apply NumPy's functions that keep zero, such as ``np.sin(A)``; operators are ours."""
         name = ufunc.__name__

@@ -7,13 +7,14 @@ row among the columns of one color (Coleman, Moré, "Estimation of sparse Hessia
 coloring problems", 1984; Gebremedhin, Tarafdar, Manne, Pothen, "New acyclic and star coloring
 algorithms", 2007).
 
->>> import scipy.sparse
->>> tridiagonal = scipy.sparse.diags_array([1, 1, 1], offsets=[-1, 0, 1], shape=(6, 6)).tocsr()
->>> column_colors(tridiagonal)
-array([0, 1, 2, 0, 1, 2])
->>> arrow = scipy.sparse.csr_array(np.eye(5, dtype=bool) | (np.arange(5) == 0))
->>> star_colors(arrow + arrow.T)
-array([0, 1, 1, 1, 1])
+>>> from funcgrad.sparse.patterns import Pattern
+>>> tridiagonal = Pattern.of(np.eye(6) + np.eye(6, k=1) + np.eye(6, k=-1))
+>>> tridiagonal.colors().tolist()
+[2, 0, 1, 2, 0, 1]
+>>> first = np.arange(5) == 0
+>>> arrow = Pattern.of(np.eye(5, dtype=bool) | first | first[:, None])
+>>> arrow.colors("star").tolist(), arrow.colors().max() + 1
+([0, 1, 1, 1, 1], np.int64(5))
 """
 
 from __future__ import annotations

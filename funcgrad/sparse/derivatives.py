@@ -194,11 +194,6 @@ class SparseDerivative:
         rows = self._rows(leaves, chosen)
         if prepared.blocks is None:
             sizes = [[prod(spec_of(leaf).shape) for leaf in each] for each in (rows, chosen.leaves)]
-            if sum(sizes[0]) != prepared.how.pattern.shape[0]:
-                raise ShapeError(
-                    f"{self._name}: pattern has {prepared.how.pattern.shape[0]} rows, but the"
-                    f" matrix has {sum(sizes[0])}."
-                )
             prepared.blocks = _blocks(prepared.how.pattern, *sizes)
         lines = [
             chosen.result(

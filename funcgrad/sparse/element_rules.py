@@ -43,7 +43,7 @@ def _zeros_of_factor(site: Site, k: int, out: Any = UNKNOWN) -> Any:
         return False
     try:
         value = factor(out, *args, **params)
-    except TypeError:
+    except (AttributeError, TypeError):  # it reads a value that is not known
         return False
     mask = value.mask if isinstance(value, Selection) else value
     return False if isinstance(mask, UnknownValue) else ~np.asarray(mask, np.bool_)
@@ -164,9 +164,9 @@ def _through_nonzeros(
 ) -> Rows:
     """A product with known elements: only those that are not zero contribute."""
     free = [letter for letter in dict.fromkeys(letters + result) if letter not in nonzeros]
-    grid = np.indices([sizes[letter] for letter in free]).reshape(len(free), -1)
-    count = len(next(iter(nonzeros.values())))
-    repeats = grid.shape[1]
+    freely = [sizes[letter] for letter in free]
+    count, repeats = len(next(iter(nonzeros.values()))), prod(freely)
+    grid = np.indices(freely).reshape(len(free), repeats)
     index = {letter: np.repeat(places, repeats) for letter, places in nonzeros.items()}
     index |= {letter: np.tile(places, count) for letter, places in zip(free, grid, strict=True)}
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import update_wrapper
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from funcgrad._transforms.arguments import check_argnums, check_function, choose
 from funcgrad._transforms.callables import Argnums
 from funcgrad._transforms.forward import jvp
 from funcgrad._transforms.reverse import vjp
-from funcgrad.errors import DifferentiationError
+from funcgrad.errors import DifferentiationError, ShapeError
 from funcgrad.sparse.compression import Compression, compressed, compression
 from funcgrad.sparse.derivatives import SparseDerivative
 from funcgrad.sparse.element_rows import scipy_sparse
@@ -199,6 +200,11 @@ def _out_and_elements(
     else:
         outs = run(*primals)
     _check_results(name, outs, structures[0])
+    size = sum(prod(spec_of(concrete(wrap(leaf))).shape) for leaf in outs)
+    if how.pattern.shape[0] != size:
+        raise ShapeError(
+            f"{name}: pattern has {how.pattern.shape[0]} rows, but the result has {size} elements."
+        )
 
     def pull(*cts: Any) -> Any:
         pulled = pullback(list(cts))

@@ -53,7 +53,7 @@ def jacobian_operator(f: Callable[..., Any]) -> Callable[[Any], Any]:
     >>> from scipy.sparse.linalg import lsmr
     >>> A = jacobian_operator(lambda x: x[1:] * x[:-1])(fg.tensor([1.0, 2.0, 3.0]))
     >>> A.shape, lsmr(A, np.array([2.0, 3.0]))[0].round(3)
-    ((2, 3), array([0.8..., 0.2..., 1.1...]))
+    ((2, 3), array([0.607, 0.786, 0.321]))
     """
     check_function("sparse.jacobian_operator", f)
     return _operators(f)

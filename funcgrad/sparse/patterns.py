@@ -3,7 +3,7 @@
 >>> import funcgrad as fg
 >>> found = pattern(lambda x: x[1:] * x[:-1])(fg.numpy.ones(4))
 >>> found.nnz, found.colors()
-(6, array([0, 1, 0, 1]))
+(6, array([1, 0, 1, 0]))
 """
 
 from __future__ import annotations
@@ -88,10 +88,10 @@ class Pattern:
     >>> found = pattern(lambda x: x[1:] - x[:-1])(fg.numpy.ones(16))
     >>> found
     Pattern: 15 rows, 16 columns, 30 nonzeros (12.5 %)
-    ⠳⣄⠀⠀⠀⠀⠀⠀
-    ⠀⠈⠳⣄⠀⠀⠀⠀
-    ⠀⠀⠀⠈⠳⣄⠀⠀
-    ⠀⠀⠀⠀⠀⠈⠳⡄
+    ⠙⢦⡀⠀⠀⠀⠀⠀
+    ⠀⠀⠙⢦⡀⠀⠀⠀
+    ⠀⠀⠀⠀⠙⢦⡀⠀
+    ⠀⠀⠀⠀⠀⠀⠙⠦
     """
 
     __slots__ = ("__dict__", "columns", "dense_from", "indices", "indptr", "rows", "shape")

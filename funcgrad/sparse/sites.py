@@ -28,7 +28,7 @@ class UnknownValue:
     def _refuse(self, *_args: Any, **_kwargs: Any) -> Any:
         raise TypeError("the value is not known")
 
-    __array__ = __bool__ = __eq__ = __getattr__ = __invert__ = __abs__ = __neg__ = _refuse
+    __array__ = __bool__ = __eq__ = __invert__ = __abs__ = __neg__ = _refuse
     __lt__ = __le__ = __gt__ = __ge__ = __ne__ = __and__ = __mul__ = __rmul__ = _refuse
     __hash__ = None  # type: ignore[assignment]
 

@@ -139,7 +139,7 @@ def spsolve(
     >>> spsolve(A, [6.0, 4.0])
     Tensor([1., 2.])
     >>> fg.grad(lambda A: spsolve(A, [6.0, 4.0])[0])(A).data
-    Tensor([-0.25 , -0.5  ,  0.25 ])
+    Tensor([-0.25, -0.5 ,  0.25])
     """
     failed = failed_as(failed, "spsolve")
     matrix = _square(A, "spsolve")

@@ -21,6 +21,7 @@ from funcgrad.testing.operations.derivatives import DERIVATIVES
 from funcgrad.testing.operations.element_maps import ELEMENT_MAPS
 from funcgrad.testing.operations.linear_rules import LINEAR_RULES
 from funcgrad.testing.operations.properties import BrokenPromise, Property
+from funcgrad.testing.operations.sparsity import SPARSITY
 from funcgrad.testing.operations.special_numbers import SPECIAL_NUMBERS, TRAIT_LAWS
 from funcgrad.testing.operations.stages import STAGES, WRITTEN_FORMULAS
 
@@ -35,6 +36,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
     *WRITTEN_FORMULAS,
     *SPECIAL_NUMBERS,
     *DECLARED_KINKS,
+    *SPARSITY,
 )
 
 _SHOWN: Final = 3
