@@ -21,6 +21,7 @@ from funcgrad.scipy.optimize.problem import (
     progress_bar,
     scipy_optimize,
 )
+from funcgrad.sparse.jacobians import jacobian
 from funcgrad.tensor.tensor import Tensor
 
 Start = TypeVar("Start", bound=Any)
@@ -61,7 +62,8 @@ def least_squares(
     """Minimize half the sum of squares of residuals by ``scipy.optimize.least_squares``.
 
     The Jacobian is computed in forward mode if there are at most as many variables as residuals,
-    else in reverse mode.
+    else in reverse mode. With ``tr_solver="lsmr"`` or ``jac_sparsity=`` it is a sparse matrix, of a
+    few products: use this for many variables of which each residual depends on few.
 
     Parameters
     ----------
@@ -79,6 +81,7 @@ def least_squares(
         Whether to show a bar with the number of steps and half the sum of squares, by tqdm.
     **options
         Options of SciPy's function: ``method``, ``loss``, ``f_scale``, ``ftol``, ``x_scale``, ...
+        ``jac_sparsity`` is a pattern for ``fg.sparse.jacobian``, which otherwise detects it.
 
     Returns
     -------
@@ -112,18 +115,24 @@ def least_squares(
     more = sequence(args, "least_squares", "args")
     named = mapping(kwargs, "least_squares", "kwargs")
     residuals = WithAux(lambda vector: tree.ravel(fun(variables.unravel(vector), *more, **named)))
+    pattern = options.pop("jac_sparsity", None)
+    sparse_jacobian = None
+    if pattern is not None or options.get("tr_solver") == "lsmr":
+        sparse_jacobian = jacobian(lambda vector: residuals(vector), pattern=pattern)
     with progress_bar(progress, "least_squares") as tell:
 
-        def jacobian(vector: Vector) -> Any:
+        def matrix(vector: Vector) -> Any:
             values = np.asarray(residuals(vector))
             tell(0.5 * float(values @ values))
+            if sparse_jacobian is not None:
+                return sparse_jacobian(vector)
             derivative = jacfwd if len(variables.start) <= len(values) else jacrev
             return np.array(derivative(residuals)(vector))
 
         result = solvers.least_squares(
             lambda vector: np.array(residuals(vector)),
             variables.start,
-            jac=jacobian,
+            jac=matrix,
             **({} if limits is None else {"bounds": limits}),
             **options,
         )

@@ -10,6 +10,8 @@ from typing import Any, Final, TypeVar, overload
 
 import numpy as np
 
+import funcgrad.numpy as fnp
+from funcgrad import sparse
 from funcgrad._transforms.arguments import check_function
 from funcgrad._transforms.callables import Array
 from funcgrad._transforms.jacobian import hessian, hvp, jacrev
@@ -90,7 +92,9 @@ def minimize(
     """Minimize a function of a pytree by one of the methods of ``scipy.optimize.minimize``.
 
     The method gets the derivatives that it uses: the gradient, the Hessian (dogleg, trust-exact),
-    or products with it (Newton-CG, trust-ncg, trust-krylov, trust-constr).
+    or products with it (Newton-CG, trust-ncg, trust-krylov, trust-constr). With the option
+    ``sparse_jacobian=True`` of trust-constr, the Hessian and the derivatives of constraints are
+    sparse matrices.
 
     Parameters
     ----------
@@ -158,7 +162,9 @@ def minimize(
     is_free = isinstance(constraints, Sequence) and not constraints
     name = _method(method, limits is not None, is_free)
     second = name == "trust-constr"
-    vector_constraints = list(_constraints(constraints, variables, solvers, with_hessians=second))
+    chosen = mapping(options, "minimize", "options")
+    is_sparse = second and bool(chosen.get("sparse_jacobian"))
+    vector_constraints = list(_constraints(constraints, variables, solvers, second, is_sparse))
     latest = [np.nan]
 
     def value(vector: Vector) -> Any:
@@ -169,7 +175,7 @@ def minimize(
         latest[0] = evaluation[0] if isinstance(evaluation, tuple) else evaluation
         return evaluation
 
-    objective, derivatives = _derived(value, name)
+    objective, derivatives = _derived(value, name, is_sparse)
     with progress_bar(progress, "minimize") as tell:
 
         def step(vector: Vector, *_: object) -> None:
@@ -185,7 +191,7 @@ def minimize(
             constraints=vector_constraints,
             tol=None if tol is None else real_number(tol, "minimize", "tol"),
             callback=step if progress or callback is not None else None,
-            options=mapping(options, "minimize", "options"),
+            options=chosen,
             **derivatives,
         )
     if limits is not None and name != "trust-constr":  # it returns multipliers instead
@@ -226,7 +232,7 @@ def _method(method: str | None, is_bounded: bool, is_free: bool) -> str:
 
 
 def _derived(
-    value: Callable[[Vector], Any], method: str
+    value: Callable[[Vector], Any], method: str, is_sparse: bool
 ) -> tuple[Callable[[Vector], Any], dict[str, Any]]:
     """The function for a method, and the derivatives that it uses."""
     if method in _WITHOUT:
@@ -234,7 +240,9 @@ def _derived(
     derivatives: dict[str, Any] = {"jac": True}
     if method in _HESSIAN:
         derivatives["hess"] = lambda vector: np.array(hessian(value)(vector))
-    if method in _PRODUCTS:
+    if is_sparse:
+        derivatives["hess"] = sparse.hessian(value)
+    elif method in _PRODUCTS:
         derivatives["hessp"] = lambda vector, direction: np.array(
             hvp(value, (vector,), (direction,))
         )
@@ -248,7 +256,11 @@ def _derived(
 
 
 def _constraints(
-    constraints: Any, variables: Variables, solvers: ModuleType, with_hessians: bool
+    constraints: Any,
+    variables: Variables,
+    solvers: ModuleType,
+    with_hessians: bool,
+    is_sparse: bool,
 ) -> Iterator[Any]:
     """Constraints of the vector, with the derivatives that the method uses."""
     is_one = isinstance(constraints, Mapping) or not isinstance(constraints, Sequence)
@@ -273,12 +285,16 @@ def _constraints(
                 f" {constraint!r}."
             )
         residual = partial(_residual, function, variables, more)
-        jacobian = jacrev(residual)
-        second = {"hess": partial(_curvature, residual)} if with_hessians else {}
+        jacobian: Callable[..., Any] = _dense(jacrev(residual))
+        curvature: Callable[..., Any] = _dense(hessian(partial(_weighted, residual)))
+        if is_sparse:
+            jacobian = sparse.jacobian(lambda vector, f=residual: fnp.atleast_1d(f(vector)))
+            curvature = sparse.hessian(partial(_weighted, residual))
+        second = {"hess": curvature} if with_hessians else {}
         yield solvers.NonlinearConstraint(
             lambda vector, f=residual: np.array(f(vector)),
             *limits,
-            jac=lambda vector, f=jacobian: np.array(f(vector)),
+            jac=jacobian,
             keep_feasible=getattr(constraint, "keep_feasible", False),
             **second,
         )
@@ -293,5 +309,10 @@ def _residual(
     return function(variables.unravel(vector), *more)
 
 
-def _curvature(residual: Callable[[Vector], Any], vector: Vector, weights: Vector) -> Vector:
-    return np.array(hessian(lambda x: (weights * residual(x)).sum())(vector))
+def _weighted(residual: Callable[[Vector], Any], vector: Vector, weights: Vector) -> Any:
+    """The sum of constraints times multipliers, whose Hessian the method asks for."""
+    return (weights * residual(vector)).sum()
+
+
+def _dense(derivative: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *args: np.array(derivative(*args))
