@@ -179,22 +179,33 @@ NAMES: Final[tuple[Row, ...]] = (
     ("fg.scipy.optimize", "minimize_scalar", "fg.scipy.optimize.minimize(f, x0)"),
     ("fg.scipy.optimize", "approx_fprime", "fg.grad(f)"),
     ("fg.scipy.optimize", "check_grad", "fg.testing.check_grads(f, args)"),
+    ("fg.scipy.sparse", "eye kron random block_array", "fg.sparse.{name}"),
     (
-        "fg.scipy.sparse",
-        "csr_matrix csr_array csc_matrix csc_array coo_matrix coo_array eye diags BCOO",
-        "sparse matrices are not supported: fg.scipy.sparse.linalg takes linear functions",
+        "fg.scipy.sparse fg.sparse",
+        "diags_array eye_array random_array",
+        "fg.sparse.diags, fg.sparse.eye, fg.sparse.random",
     ),
     (
+        "fg.scipy.sparse fg.sparse",
+        "csr_matrix csr_array csc_matrix csc_array coo_matrix coo_array BCOO BCSR",
+        "fg.sparse.array(data, indices, indptr, shape) of compressed rows, or"
+        " fg.sparse.from_scipy(scipy.sparse.coo_array(...))",
+    ),
+    ("fg.sparse", "jacfwd jacrev jac", "fg.sparse.jacobian(f)"),
+    ("fg.sparse", "value_and_jac", "fg.sparse.value_and_jacobian(f)"),
+    ("fg.sparse", "spsolve splu factorized linalg", "fg.scipy.sparse.linalg.{name}"),
+    ("fg fg.scipy.sparse", "spsolve splu factorized", "fg.scipy.sparse.linalg.{name}"),
+    (
         "fg fg.scipy.sparse fg.scipy.sparse.linalg",
-        "spsolve splu factorized lsqr minres",
-        "fg.scipy.sparse.linalg.cg(A, b), gmres or bicgstab, where A is a linear function, as"
-        " lambda x: fnp.zeros(n).at[rows].add(values * x[columns]);"
-        " fg.scipy.linalg.solve_banded(l_and_u, ab, b) for bands",
+        "lsqr lsmr minres eigsh",
+        "scipy.sparse.linalg.{name}(fg.sparse.jacobian_operator(f)(x), ...), without derivatives;"
+        " or fg.scipy.sparse.linalg.cg, gmres or bicgstab",
     ),
     (
         "fg.scipy.sparse.linalg",
         "LinearOperator aslinearoperator",
-        "a linear function is the operator: lambda x: A @ x",
+        "a linear function is the operator: lambda x: A @ x; for SciPy's solvers"
+        " fg.sparse.jacobian_operator(f)(x)",
     ),
     ("fg.scipy.stats", "pearsonr", "fnp.corrcoef(x, y)[0, 1]"),
     ("fg.scipy.stats", "zscore", "(x - fnp.mean(x)) / fnp.std(x)"),
@@ -279,8 +290,7 @@ CALLERS: Final[tuple[Row, ...]] = (
     (
         "scipy.sparse",
         "",
-        "for a constant matrix A = scipy.sparse.coo_array(A), A @ x is"
-        " fnp.zeros(A.shape[0]).at[A.row].add(A.data * x[A.col]); or A.toarray() @ x",
+        "fg.sparse.from_scipy(A) makes an array whose elements are differentiated",
     ),
     ("pandas", "", "df.to_numpy() @ x: a DataFrame cannot hold tensors"),
     ("scipy.optimize", "minimize minimize_scalar", "fg.implicit.minimize(f, solver)"),

@@ -11,6 +11,8 @@ libraries.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 import funcgrad.numpy as fnp
@@ -154,13 +156,13 @@ def segment_min(
     return _filled(rows, count, _greatest(rows.dtype)).at[segments].min(rows)[:count]
 
 
-def _least(dtype: np.dtype[np.generic]) -> float | int | bool:
+def _least(dtype: np.dtype[Any]) -> float | int | bool:
     if dtype.kind in "iu":
         return int(np.iinfo(dtype).min)
     return -np.inf if dtype.kind == "f" else False
 
 
-def _greatest(dtype: np.dtype[np.generic]) -> float | int | bool:
+def _greatest(dtype: np.dtype[Any]) -> float | int | bool:
     if dtype.kind in "iu":
         return int(np.iinfo(dtype).max)
     return np.inf if dtype.kind == "f" else True

@@ -233,13 +233,13 @@ class Pattern:
 
     def save(self, path: str | PathLike[str]) -> None:
         """Save the pattern as a file of NumPy's, ``.npz``; ``Pattern.load`` reads it."""
-        sides = {
+        arrays: dict[str, Any] = {
             f"{name}_{part}": np.array([getattr(leaf, part) for leaf in side], dtype=kind)
             for name, side in (("rows", self.rows), ("columns", self.columns))
             for part, kind in (("name", np.str_), ("size", np.int64))
         }
         with open(path, "wb") as file:
-            np.savez(file, indptr=self.indptr, indices=self.indices, shape=self.shape, **sides)
+            np.savez(file, indptr=self.indptr, indices=self.indices, shape=self.shape, **arrays)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Pattern:
