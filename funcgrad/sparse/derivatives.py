@@ -7,6 +7,7 @@ elements, and a compiled function that computes them.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from copy import copy
 from functools import update_wrapper
 from itertools import pairwise
 from math import prod
@@ -53,9 +54,11 @@ class Block:
         value = concrete(mine)
         if type(value) not in RAW:
             return SparseArray(mine, self.pattern)
-        matrix = self.pattern.matrix
-        parts = np.asarray(value), matrix.indices, matrix.indptr
-        return scipy_sparse().csr_array(parts, shape=matrix.shape, copy=True)
+        template = self.pattern.matrix
+        matrix = copy(template)  # the constructor would check the indices at each call
+        matrix.data = np.array(value)
+        matrix.indices, matrix.indptr = template.indices.copy(), template.indptr.copy()
+        return matrix
 
 
 def _blocks(pattern: Pattern, rows: Sequence[int], columns: Sequence[int]) -> list[list[Block]]:

@@ -1,0 +1,117 @@
+"""Sparse derivatives and matrices: processor time, beside evaluations of the function and SciPy.
+
+Each row is the least of several runs, and what it is divided by was measured in the same round::
+
+    python -m tests.tools.benchmarks.sparse
+    python -m tests.tools.benchmarks.sparse --large
+"""
+
+import argparse
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+import scipy.sparse.linalg
+
+import funcgrad as fg
+import funcgrad.numpy as fnp
+from funcgrad import nn, sparse
+from funcgrad.scipy.sparse.linalg import spsolve
+from tests.tools.benchmarks.measured import seconds
+
+
+def brusselator(n: int) -> tuple[Callable[[Any], Any], np.ndarray]:
+    """The right-hand side on a periodic grid, and a state of it."""
+
+    def laplacian(x: Any) -> Any:
+        across = fnp.roll(x, 1, 1) + fnp.roll(x, -1, 1)
+        return (fnp.roll(x, 1, 0) + fnp.roll(x, -1, 0) + across - 4 * x) * (n - 1) ** 2
+
+    def f(w: Any) -> Any:
+        u, v = w[0], w[1]
+        product = u * u * v
+        return fnp.stack(
+            [1 + product - 4.4 * u + 10 * laplacian(u), 3.4 * u - product + 10 * laplacian(v)]
+        )
+
+    return f, np.random.default_rng(0).uniform(size=(2, n, n))
+
+
+def rosenbrock(x: Any) -> Any:
+    return fnp.sum(100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (1.0 - x[:-1]) ** 2)
+
+
+def shown(name: str, time: float, other: str = "", base: float = 0.0) -> None:
+    ratio = f"{time / base:8.2f} of {other}" if other else ""
+    print(f"{name:44s} {1e3 * time:10.3f} ms {ratio}")
+
+
+def jacobians(n: int) -> None:
+    f, w = brusselator(n)
+    name = f"Brusselator, {w.size:,} unknowns"
+    shown(f"{name}: pattern and colors", seconds(lambda: sparse.pattern(f)(w).colors()))
+    shown(f"{name}: first Jacobian", seconds(lambda: sparse.jacobian(f)(w), repeats=3))
+    jacobian, compiled = sparse.jacobian(f), fg.jit(f)
+    state = fg.tensor(w)
+    jacobian(state), compiled(state)
+    base = seconds(lambda: compiled(state), 50)
+    shown(f"{name}: Jacobian", seconds(lambda: jacobian(state), 50), "a function", base)
+
+
+def hessians() -> None:
+    x = fg.tensor(np.random.default_rng(0).uniform(size=10_000))
+    slope = fg.grad(rosenbrock)
+    prepare = seconds(lambda: sparse.pattern(slope)(x).colors("star"))
+    shown("Rosenbrock, 10,000: pattern and colors", prepare)
+    hessian, compiled = sparse.hessian(rosenbrock), fg.jit(slope)
+    hessian(x), compiled(x)
+    base = seconds(lambda: compiled(x), 50)
+    shown("Rosenbrock, 10,000: Hessian", seconds(lambda: hessian(x), 50), "a gradient", base)
+
+
+def matrices(n: int) -> None:
+    line = scipy.sparse.diags_array([-1.0, 2.1, -1.0], offsets=[-1, 0, 1], shape=(n, n))
+    theirs = scipy.sparse.kronsum(line, line).tocsr()
+    A, b = sparse.from_scipy(theirs), np.random.default_rng(0).normal(size=n * n)
+    columns = theirs.tocsc()
+    base = seconds(lambda: scipy.sparse.linalg.splu(columns).solve(b))
+    slope = fg.grad(lambda A, b: fnp.sum(fnp.sin(spsolve(A, b))), (0, 1))
+    compiled = fg.jit(slope)
+    compiled(A, b)
+    name = f"{n * n:,} equations"
+    shown(f"{name}: spsolve", seconds(lambda: spsolve(A, b)), "SciPy's", base)
+    shown(f"{name}: with its gradient", seconds(lambda: slope(A, b)), "SciPy's", base)
+    shown(f"{name}: the same under jit", seconds(lambda: compiled(A, b)), "SciPy's", base)
+    multiply, x = fg.jit(lambda A, x: A @ x), fg.tensor(b)
+    multiply(A, x)
+    base = seconds(lambda: theirs @ b, 50)
+    shown(f"{name}: A @ x", seconds(lambda: A @ x, 50), "SciPy's", base)
+    shown(f"{name}: A @ x under jit", seconds(lambda: multiply(A, x), 50), "SciPy's", base)
+
+
+def segments() -> None:
+    draws = np.random.default_rng(0)
+    data, ids = draws.uniform(size=1_000_000), draws.integers(0, 1000, 1_000_000)
+    add = fg.jit(lambda data, ids: nn.segment_sum(data, ids, 1000))
+    values, places = fg.tensor(data), fg.tensor(ids)
+    add(values, places)
+    base = seconds(lambda: np.bincount(ids, data, 1000))
+    shown("segment_sum of 1,000,000", seconds(lambda: add(values, places)), "np.bincount", base)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--large", action="store_true", help="a million unknowns, too")
+    large = parser.parse_args().large
+    jacobians(71)
+    if large:
+        jacobians(707)
+    hessians()
+    for n in (71, 400) if large else (71,):
+        matrices(n)
+    segments()
+
+
+if __name__ == "__main__":
+    main()
