@@ -225,3 +225,14 @@ def test_images_are_sharper_and_least_squares_are_wieners(tmp_path, capsys):
     bell = np.exp(-(away**2) / (2 * module.WIDTH**2)) / (module.WIDTH * np.sqrt(2 * np.pi))
     blurred = np.asarray(module.blur(fg.tensor(spike)))
     np.testing.assert_allclose(blurred, np.outer(bell, bell), atol=1e-6)
+
+
+def test_reaction_grows_the_waves_that_turing_found(tmp_path, capsys):
+    module = load("reaction")
+    result = module.main(["--time", "60", "--out", str(tmp_path)])
+    assert result.number == pytest.approx(np.sqrt(3.0 / np.sqrt(60.0)), rel=0.08)
+    assert np.std(result.pattern) > 0.3
+    assert result.jacobian.nnz == 6 * 2 * 48**2
+    assert result.products < 14
+    assert "nonzeros by" in capsys.readouterr().out
+    assert is_picture(tmp_path / "reaction.png")
