@@ -38,7 +38,7 @@ DEFERRED_IMPORTS: Mapping[str, frozenset[str]] = {
         {
             "funcgrad.tensor.numpy_protocols",
             "funcgrad.numpy",
-            "funcgrad.sparse.arrays",
+            "funcgrad.sparse.sparse_arrays",
             "funcgrad._hints.other_options",
         }
     ),
@@ -66,6 +66,8 @@ DEFERRED_IMPORTS: Mapping[str, frozenset[str]] = {
     "funcgrad.parallel.sources": frozenset({"funcgrad.io"}),
     # Layers, for files of other libraries.
     "funcgrad.io.loading": frozenset({"funcgrad.nn.torch_layouts"}),
+    # Random matrices have random elements.
+    "funcgrad.sparse.constructors": frozenset({"funcgrad.random"}),
     # A pullback is pickled as its program.
     "funcgrad._transforms.transformed": frozenset({"funcgrad._transforms.stage"}),
     # A program's forms are functions of it, which its methods offer.

@@ -3,7 +3,7 @@
 A matrix is given by its nonzeros, row by row, and a static *layout*: the columns of each row.
 Derivatives with respect to the nonzeros have an element for each, so no dense matrix is made.
 
->>> diagonal = Layout.of(np.arange(3), np.arange(2), (2, 2))
+>>> diagonal = SparseLayout.of(np.arange(3), np.arange(2), (2, 2))
 >>> sparse_product(np.array([2.0, 4.0]), np.array([[1.0], [2.0]]), layout=diagonal)
 array([[2.],
        [8.]])
@@ -33,7 +33,7 @@ from funcgrad._primitives.structural import reshape
 from funcgrad._primitives.values_alone import least_singular_value
 from funcgrad.errors import MatrixError, MissingPackageError
 
-__all__ = ["Layout", "SparseFactors", "sparse_product", "sparse_solve"]
+__all__ = ["SparseFactors", "SparseLayout", "sparse_product", "sparse_solve"]
 
 
 def _scipy_sparse() -> tuple[ModuleType, ModuleType]:
@@ -48,7 +48,7 @@ def _scipy_sparse() -> tuple[ModuleType, ModuleType]:
     return scipy.sparse, scipy.sparse.linalg
 
 
-class Layout(NamedTuple):
+class SparseLayout(NamedTuple):
     """Where the nonzeros of a matrix are, as a hashable parameter that can be saved.
 
     Attributes
@@ -67,14 +67,14 @@ class Layout(NamedTuple):
     is_transposed: bool = False
 
     @classmethod
-    def of(cls, indptr: Array, indices: Array, shape: tuple[int, int]) -> Layout:
+    def of(cls, indptr: Array, indices: Array, shape: tuple[int, int]) -> SparseLayout:
         """Make a layout of integer arrays."""
         dtype = np.int32 if max(*shape, len(indices)) < 2**31 else np.int64
         starts, columns = [np.ascontiguousarray(x, dtype).tobytes() for x in (indptr, indices)]
         return cls(starts, columns, shape)
 
     @property
-    def flipped(self) -> Layout:
+    def flipped(self) -> SparseLayout:
         """The layout of the transpose, with the nonzeros in the same order."""
         return self._replace(is_transposed=not self.is_transposed)
 
@@ -106,7 +106,7 @@ def _at(x: Value, places: Array) -> Value:
     return gather(x, places, axis=len(shape_of(x)) - 2, unique=False)
 
 
-def _of_nonzeros(left: Value, right: Value, data: Value, layout: Layout) -> Value:
+def _of_nonzeros(left: Value, right: Value, data: Value, layout: SparseLayout) -> Value:
     """For each nonzero the product of its row of ``left`` and its column of ``right``, summed."""
     rows, columns = layout.coordinates
     axis = len(shape_of(left)) - 2
@@ -137,7 +137,7 @@ def _stacked(
     return primitive(data, x, **params)
 
 
-def _samples(layout: Layout, others: dict[str, Any]) -> Callable[[], Iterator[Sample]]:
+def _samples(layout: SparseLayout, others: dict[str, Any]) -> Callable[[], Iterator[Sample]]:
     def samples() -> Iterator[Sample]:
         rng = np.random.default_rng(5)
         params = {"layout": layout, **others}
@@ -155,7 +155,7 @@ def _samples(layout: Layout, others: dict[str, Any]) -> Callable[[], Iterator[Sa
             if k == 2:
                 imaginary = 1j * rng.standard_normal(data.shape)
                 yield Sample((data + imaginary, x[..., ::-1, :]), params)
-        empty = Layout.of(np.zeros(1), np.zeros(0), (0, 0))
+        empty = SparseLayout.of(np.zeros(1), np.zeros(0), (0, 0))
         yield Sample((np.zeros(0), np.zeros((0, 1))), {**params, "layout": empty})
 
     return samples
@@ -171,7 +171,7 @@ def _each_matrix(data: Array, x: Array) -> list[tuple[Array, Array]]:
 # ------------------------------------------------------------------------------- products
 
 
-def _multiply(data: Array, x: Array, layout: Layout) -> Any:
+def _multiply(data: Array, x: Array, layout: SparseLayout) -> Any:
     dtype, (rows, _) = linalg_dtype("A @ x", data.dtype, x.dtype), layout.size
     data, x = np.asarray(data, dtype), np.asarray(x, dtype)
     if not (data.size and x.size):
@@ -200,7 +200,7 @@ sparse_product: Primitive = Primitive(
         )
     ),
     _stacked,
-    _samples(Layout.of(np.array([0, 2, 3, 5, 5]), np.array([0, 2, 1, 0, 2]), (4, 3)), {}),
+    _samples(SparseLayout.of(np.array([0, 2, 3, 5, 5]), np.array([0, 2, 1, 0, 2]), (4, 3)), {}),
     structure=Opaque(cores=(1, 2)),
     traits=OWNS,
     label=lambda **_: "sparse_product",
@@ -231,7 +231,7 @@ class SparseFactors:
         self.trans = trans
 
     @classmethod
-    def of(cls, data: Array, layout: Layout) -> SparseFactors:
+    def of(cls, data: Array, layout: SparseLayout) -> SparseFactors:
         """Factor a matrix, or its transpose, which is what compressed rows store for SuperLU.
 
         Raises
@@ -263,7 +263,11 @@ class SparseFactors:
 
 
 def _solve(
-    data: Array, b: Array, layout: Layout, factors: SparseFactors | None, failed: str = "raise"
+    data: Array,
+    b: Array,
+    layout: SparseLayout,
+    factors: SparseFactors | None,
+    failed: str = "raise",
 ) -> Any:
     dtype = linalg_dtype("spsolve", data.dtype, b.dtype)
     size, count = b.shape[-2], prod(b.shape[:-2])
@@ -300,7 +304,7 @@ def _push(
     x: Value,
     data: Value,
     b: Value,
-    layout: Layout,
+    layout: SparseLayout,
     factors: SparseFactors | None,
     failed: str = "raise",
 ) -> Value:
@@ -316,7 +320,7 @@ def _pull(
     x: Value,
     data: Value,
     b: Value,
-    layout: Layout,
+    layout: SparseLayout,
     factors: SparseFactors | None,
     failed: str = "raise",
 ) -> tuple[Any, ...]:
@@ -325,13 +329,13 @@ def _pull(
     return lambda: -_of_nonzeros(y, conjugate(x), data, layout), y
 
 
-def _least(data: Value, b: Value, layout: Layout, **_: Hashable) -> Value:
+def _least(data: Value, b: Value, layout: SparseLayout, **_: Hashable) -> Value:
     size = shape_of(b)[-2]
     unit = np.broadcast_to(np.eye(size, dtype=dtype_of(b)), (*shape_of(b)[:-2], size, size))
     return least_singular_value(sparse_product(data, unit, layout=layout))
 
 
-_SQUARE = Layout.of(np.array([0, 2, 3, 5]), np.array([0, 2, 1, 0, 2]), (3, 3))
+_SQUARE = SparseLayout.of(np.array([0, 2, 3, 5]), np.array([0, 2, 1, 0, 2]), (3, 3))
 
 
 def _solved_samples() -> Iterator[Sample]:

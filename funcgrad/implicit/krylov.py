@@ -30,7 +30,7 @@ from funcgrad.implicit.fixed_points import tolerance
 from funcgrad.implicit.linear_solves import linear_solution
 from funcgrad.implicit.unknowns import Linear, Tree, Unknown, converged_or_nan
 from funcgrad.numpy.options import failed_as
-from funcgrad.sparse.arrays import sparse_operand
+from funcgrad.sparse.sparse_arrays import sparse_operand
 from funcgrad.tensor.tensor import Tensor
 
 Operator: TypeAlias = Callable[[Tensor], Tensor]

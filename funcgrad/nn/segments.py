@@ -19,6 +19,7 @@ import funcgrad.numpy as fnp
 from funcgrad._core.users_values import ArrayLike
 from funcgrad._hints.lookup import answering
 from funcgrad._transforms.arguments import is_whole
+from funcgrad._transforms.stop import stop_gradient
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
 from funcgrad.tensor.tensor import Tensor
 
@@ -211,8 +212,6 @@ def segment_softmax(
     >>> segment_softmax([0.0, 0.0, 1000.0], [0, 0, 1])
     Tensor([0.5, 0.5, 1. ])
     """
-    from funcgrad._transforms.stop import stop_gradient
-
     rows, segments, count = _rows("segment_softmax", data, ids, num_segments)
     top = stop_gradient(_filled(rows, count, -np.inf).at[segments].max(rows))
     top = fnp.where(fnp.isfinite(top), top, 0.0)

@@ -137,7 +137,7 @@ def _some_rows(pattern: Pattern, flags: np.ndarray[Any, np.dtype[np.bool_]]) -> 
 
 
 def symmetric_compression(pattern: Pattern) -> Compression:
-    """Choose the products for a Hessian: of two mirror images one is alone in its row and color."""
+    """Choose the products for a Hessian: of two mirror images one has its row and color for itself."""
     colors, (count, _) = star_colors(pattern.matrix), pattern.shape
     is_direct = readable(pattern.matrix, colors)
     row, column = pattern.row_numbers, pattern.indices

@@ -18,9 +18,9 @@ import funcgrad.numpy as fnp
 from funcgrad._core.users_values import ArrayLike
 from funcgrad._transforms.arguments import is_whole
 from funcgrad.errors import ArgumentError, ShapeError
-from funcgrad.sparse.arrays import SparseArray, sparse_operand
 from funcgrad.sparse.element_rows import Indices, scipy_sparse
 from funcgrad.sparse.patterns import Pattern
+from funcgrad.sparse.sparse_arrays import SparseArray, sparse_operand
 from funcgrad.tensor.tensor import wrap
 
 
@@ -193,7 +193,7 @@ def _common(sizes: Sequence[int], side: str, number: int) -> int:
 def random(
     key: ArrayLike, m: int, n: int, density: float = 0.01, dtype: Any = float
 ) -> SparseArray:
-    """Make a matrix with uniform numbers at random places; the key has to be concrete.
+    """Make a matrix with uniform elements at random places; the key has to be concrete.
 
     Parameters
     ----------

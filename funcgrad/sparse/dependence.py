@@ -53,7 +53,14 @@ from funcgrad.sparse.element_rules import (
     scan_rows,
 )
 from funcgrad.sparse.place_rules import added_rows, gathered_rows, moved_rows, scattered_rows
-from funcgrad.sparse.sites import UNDECLARED, DenseOperation, Dependent, Known, Site, Undeclared
+from funcgrad.sparse.sites import (
+    UNDECLARED,
+    DenseOperation,
+    Dependent,
+    Known,
+    PatternSite,
+    Undeclared,
+)
 
 _MOST_STEPS: Final = 1_000
 """Loops of more steps are not walked step by step."""
@@ -63,7 +70,7 @@ _MOST_ELEMENTS: Final = 10_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Walk:
+class PatternWalk:
     """A walk through a program, one equation after another.
 
     Attributes
@@ -114,7 +121,7 @@ class Walk:
         specs: Sequence[Spec],
         rows: Dependent,
         values: Mapping[int, Any],
-    ) -> Site:
+    ) -> PatternSite:
         operands = equation.operands
         known = {place: values[k] for place, k in enumerate(operands) if k in values}
         out = None
@@ -122,9 +129,11 @@ class Walk:
         is_fixed = self.is_local or all(rows[k] is None for k in operands)
         if len(known) == len(operands) and is_fixed and is_small:
             out = bound(equation, tuple([values[k] for k in operands]))
-        return Site(equation, [specs[k] for k in operands], [rows[k] for k in operands], known, out)
+        return PatternSite(
+            equation, [specs[k] for k in operands], [rows[k] for k in operands], known, out
+        )
 
-    def _rows_of(self, site: Site) -> Dependent:
+    def _rows_of(self, site: PatternSite) -> Dependent:
         """The rows of an equation's results."""
         equation = site.equation
         primitive = equation.operation
@@ -163,7 +172,7 @@ class Walk:
             return self._by_examples(site)
         return [out] * len(equation.results)
 
-    def _by_examples(self, site: Site) -> Dependent:
+    def _by_examples(self, site: PatternSite) -> Dependent:
         """Each element depends on all elements of the examples at its place of the stack."""
         equation, results = site.equation, site.results
         cores = equation.operation.cores
@@ -186,7 +195,7 @@ class Walk:
         return [selected(whole, each) for each in places]
 
 
-def _control(walk: Walk, site: Site) -> Dependent | None:
+def _control(walk: PatternWalk, site: PatternSite) -> Dependent | None:
     structure: Any = site.equation.operation.structure
     params = site.params
     if structure.inlines:
@@ -203,7 +212,7 @@ def _control(walk: Walk, site: Site) -> Dependent | None:
     return None
 
 
-def _choice(walk: Walk, site: Site, form: Choice) -> Dependent:
+def _choice(walk: PatternWalk, site: PatternSite, form: Choice) -> Dependent:
     known = {place - 1: value for place, value in site.known.items() if place}
     branches = form.branches
     if 0 in site.known:
@@ -217,8 +226,8 @@ def _choice(walk: Walk, site: Site, form: Choice) -> Dependent:
 class _Repeated:
     """A loop, walked step by step if it has few steps, else until its rows stay the same."""
 
-    walk: Walk
-    site: Site
+    walk: PatternWalk
+    site: PatternSite
     form: Loop
 
     def rows(self) -> Dependent:

@@ -41,7 +41,7 @@ def scipy_sparse() -> Any:
 
 
 def numbered(shape: Sequence[int]) -> Indices:
-    """The numbers of an array's elements, in the shape of the array."""
+    """The position of each element in C order, in the shape of the array."""
     return np.arange(prod(shape), dtype=np.int64).reshape(shape)
 
 
@@ -120,7 +120,7 @@ def united_axes(rows: Rows, shape: Shape, axes: Sequence[int]) -> Rows:
 
 
 def strided(start: int, strides: Sequence[int], shape: Shape) -> Indices:
-    """The element numbers ``start + sum(strides * k)`` for all indices ``k`` of a shape, flat."""
+    """The positions ``start + sum(strides * k)`` for all indices ``k`` of a shape, flat."""
     out = np.full(shape, start, np.int64)
     for axis, (size, stride) in enumerate(zip(shape, strides, strict=True)):
         steps = stride * np.arange(size, dtype=np.int64)

@@ -1,6 +1,6 @@
 """Rules for operations on elements, along axes, and for products of elements.
 
-Each takes a ``Site`` and returns the rows of its result.
+Each takes a ``PatternSite`` and returns the rows of its result.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from funcgrad.sparse.element_rows import (
     united_axes,
     without,
 )
-from funcgrad.sparse.sites import UNDECLARED, UNKNOWN, Site, Undeclared, UnknownValue
+from funcgrad.sparse.sites import UNDECLARED, UNKNOWN, PatternSite, Undeclared, UnknownValue
 
 
-def _zeros_of_factor(site: Site, k: int, out: Any = UNKNOWN) -> Any:
+def _zeros_of_factor(site: PatternSite, k: int, out: Any = UNKNOWN) -> Any:
     """Where the derivative with respect to operand ``k`` is zero, as far as values are known."""
     primitive, params = site.equation.operation, site.params
     args = [site.known.get(place, UNKNOWN) for place in range(len(site.specs))]
@@ -49,7 +49,7 @@ def _zeros_of_factor(site: Site, k: int, out: Any = UNKNOWN) -> Any:
     return False if isinstance(mask, UnknownValue) else ~np.asarray(mask, np.bool_)
 
 
-def elementwise_rows(site: Site) -> Rows | None:
+def elementwise_rows(site: PatternSite) -> Rows | None:
     (shape,) = site.results
     routes = site.equation.operation.routes(len(site.specs))
     out = UNKNOWN if site.out is None else site.out[0]
@@ -61,7 +61,7 @@ def elementwise_rows(site: Site) -> Rows | None:
     return united(parts)
 
 
-def reduction_rows(site: Site) -> Rows | None:
+def reduction_rows(site: PatternSite) -> Rows | None:
     params, parts = site.params, []
     for k, rows in site.dependent:
         shape, axes = site.shapes[k], params["axis"]
@@ -74,7 +74,7 @@ def reduction_rows(site: Site) -> Rows | None:
     return united(parts)
 
 
-def scan_rows(site: Site) -> Rows | None:
+def scan_rows(site: PatternSite) -> Rows | None:
     """Unite each row with the rows before it: with the nearest 1, 2, 4, ... of them."""
     params, shape = site.params, site.shapes[0]
     rows, axis = united(rows for _, rows in site.dependent), params["axis"]
@@ -91,7 +91,7 @@ def scan_rows(site: Site) -> Rows | None:
     return rows
 
 
-def along_rows(site: Site, along: Any) -> Rows | Undeclared | None:
+def along_rows(site: PatternSite, along: Any) -> Rows | Undeclared | None:
     """An operation on each line along an axis, such as a Fourier transform."""
     spec, (result, *others) = site.specs[0], site.results
     how = along(spec.shape, spec.dtype, **site.params)
@@ -102,7 +102,7 @@ def along_rows(site: Site, along: Any) -> Rows | Undeclared | None:
     return broadcast_rows(lines, tuple(kept), result)
 
 
-def contraction_rows(site: Site) -> Rows | Undeclared | None:
+def contraction_rows(site: PatternSite) -> Rows | Undeclared | None:
     structure: Any = site.equation.operation.structure
     *operands, result = structure.letters(*site.specs, **site.params)
     named = list(zip((*operands, result), (*site.shapes, *site.results), strict=True))
@@ -126,7 +126,7 @@ def contraction_rows(site: Site) -> Rows | Undeclared | None:
     return united(parts)
 
 
-def lettered_rows(site: Site, operands: Sequence[str], result: str) -> Rows | None:
+def lettered_rows(site: PatternSite, operands: Sequence[str], result: str) -> Rows | None:
     sizes = dict(zip(result, site.results[0], strict=True))
     parts = []
     for k, rows in site.dependent:

@@ -26,8 +26,8 @@ from funcgrad._transforms.forward import jvp
 from funcgrad._transforms.reverse import grad
 from funcgrad.errors import ArgumentError, DifferentiationError
 from funcgrad.sparse.compression import Compression, compressed, symmetric_compression
-from funcgrad.sparse.derivatives import Block, SparseDerivative, pushed_through
 from funcgrad.sparse.patterns import Pattern, detected
+from funcgrad.sparse.sparse_derivatives import MatrixBlock, SparseDerivative, pushed_through
 from funcgrad.tensor.tensor import Tensor, wrap
 
 
@@ -45,7 +45,7 @@ class SparseHessian(SparseDerivative):
         matrix = pattern.matrix.copy()
         matrix.data = pattern.indices <= pattern.row_numbers
         matrix.eliminate_zeros()
-        return Block(below, Pattern(matrix)).of(data, data.dtype)
+        return MatrixBlock(below, Pattern(matrix)).of(data, data.dtype)
 
     def _rows(self, leaves: Sequence[Any], chosen: Chosen) -> Sequence[Any]:
         return chosen.leaves

@@ -27,9 +27,9 @@ from funcgrad._transforms.forward import jvp
 from funcgrad._transforms.reverse import vjp
 from funcgrad.errors import DifferentiationError, ShapeError
 from funcgrad.sparse.compression import Compression, compressed, compression
-from funcgrad.sparse.derivatives import SparseDerivative
 from funcgrad.sparse.element_rows import scipy_sparse
 from funcgrad.sparse.patterns import Pattern, detected
+from funcgrad.sparse.sparse_derivatives import SparseDerivative
 from funcgrad.tensor.tensor import Tensor, wrap
 
 

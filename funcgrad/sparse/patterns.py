@@ -22,14 +22,14 @@ from funcgrad._core.trace import RAW, concrete
 from funcgrad._core.users_values import operand
 from funcgrad._hints.lookup import answering
 from funcgrad._hints.optional_packages import optional_package
-from funcgrad._primitives.sparse_matrices import Layout
+from funcgrad._primitives.sparse_matrices import SparseLayout
 from funcgrad._transforms.arguments import check_argnums, check_function, choose
 from funcgrad._transforms.callables import Argnums
 from funcgrad._transforms.stage import stage
 from funcgrad._transforms.with_derivative import example
 from funcgrad.errors import ArgumentError, ShapeError, TracerError
 from funcgrad.sparse.coloring import column_colors, row_colors, star_colors
-from funcgrad.sparse.dependence import Walk
+from funcgrad.sparse.dependence import PatternWalk
 from funcgrad.sparse.element_rows import (
     Indices,
     Rows,
@@ -65,7 +65,7 @@ class Leaf(NamedTuple):
 class Pattern:
     """The places of a Jacobian or Hessian that may be nonzero.
 
-    Rows are the elements of the result, and columns those of the arguments, each in the order of
+    Rows are the elements of the result, and columns the elements of the arguments, in the order of
     the leaves of their pytrees, and in C order within a leaf. Functions return patterns; make one
     of a matrix of your own by ``Pattern.of``. Patterns are immutable, can be compared and hashed,
     and are pytrees without leaves, so functions under ``jit`` can take and return them.
@@ -139,7 +139,7 @@ class Pattern:
         if matrix.ndim != 2:
             raise ShapeError(
                 f"sparse.Pattern.of: expected a matrix, got an array of shape {matrix.shape}. Rows"
-                " are the elements of the result, and columns those of the arguments."
+                " are the elements of the result, columns the elements of the arguments."
             )
         rows = scipy.csr_array(matrix, copy=True)
         rows.data = np.ones(len(rows.data), np.bool_)
@@ -167,9 +167,9 @@ class Pattern:
         return Pattern(self.matrix.T.tocsr(), self.columns, self.rows, self.dense_from)
 
     @cached_property
-    def layout(self) -> Layout:
+    def layout(self) -> SparseLayout:
         """The pattern as a parameter of operations."""
-        return Layout.of(self.indptr, self.indices, self.shape)
+        return SparseLayout.of(self.indptr, self.indices, self.shape)
 
     @property
     def blocks(self) -> Mapping[str, Mapping[str, Any]]:
@@ -393,7 +393,7 @@ def detected(
         inputs[place] = identity_rows(leaf.size, width, start)
         start += leaf.size
     known = {k: concrete(leaf) for k, leaf in enumerate(examples)} if is_local else {}
-    walk = Walk(width, is_local)
+    walk = PatternWalk(width, is_local)
     outputs = walk.outputs(program, inputs, known)
     rows = [
         Leaf(_result_name(path), spec.shape)

@@ -1,6 +1,6 @@
 """Rules for operations that move elements: index maps, reading and writing at places.
 
-Each takes a ``Site`` and returns the rows of its result. Integers that are not known may be any
+Each takes a ``PatternSite`` and returns the rows of its result. Integers that are not known may be any
 integer of their axis.
 """
 
@@ -25,11 +25,11 @@ from funcgrad.sparse.element_rows import (
     united,
     united_groups,
 )
-from funcgrad.sparse.sites import UNDECLARED, Site, Undeclared
+from funcgrad.sparse.sites import UNDECLARED, PatternSite, Undeclared
 
 
-def moved_rows(site: Site) -> Rows | Undeclared | None:
-    """Move the numbers of the elements instead of the elements: from 1 on, as 0 means nothing."""
+def moved_rows(site: PatternSite) -> Rows | Undeclared | None:
+    """Move the positions of the elements instead of the elements: from 1 on, as 0 means nothing."""
     rows, arrays, first = [], [], 1
     for k, shape in enumerate(site.shapes):
         each = site.rows[k]
@@ -47,7 +47,7 @@ def moved_rows(site: Site) -> Rows | Undeclared | None:
     return selected(stacked(rows), numbers.astype(np.int64).reshape(-1) - 1)
 
 
-def added_rows(site: Site) -> Rows | Undeclared | None:
+def added_rows(site: PatternSite) -> Rows | Undeclared | None:
     structure: Any = site.equation.operation.structure
     (result,) = site.results
     pieces = structure.pieces(result, *site.shapes, **site.params)
@@ -64,7 +64,7 @@ def added_rows(site: Site) -> Rows | Undeclared | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Chosen:
+class _ChosenPlaces:
     """Places that are known except along some axes, whose integers are not known.
 
     Attributes
@@ -86,7 +86,7 @@ class _Chosen:
         return elements
 
 
-def _chosen(site: Site, places: Places) -> _Chosen:
+def _chosen(site: PatternSite, places: Places) -> _ChosenPlaces:
     elements = strided(places.start, places.strides, places.shape)
     is_missing = np.zeros(len(elements), np.bool_)
     unknown = []
@@ -102,10 +102,10 @@ def _chosen(site: Site, places: Places) -> _Chosen:
         elif index.mode != "wrap":
             is_missing |= (integers < -index.size) | (integers >= index.size)
         elements = elements + index.step * (integers % max(index.size, 1))
-    return _Chosen(np.where(is_missing, -1, elements), tuple(unknown))
+    return _ChosenPlaces(np.where(is_missing, -1, elements), tuple(unknown))
 
 
-def gathered_rows(site: Site, places: Places) -> Rows | None:
+def gathered_rows(site: PatternSite, places: Places) -> Rows | None:
     rows = site.rows[0]
     if rows is None:
         return None
@@ -116,7 +116,7 @@ def gathered_rows(site: Site, places: Places) -> Rows | None:
     return selected(rows, chosen.places)
 
 
-def scattered_rows(site: Site) -> Rows | None:
+def scattered_rows(site: PatternSite) -> Rows | None:
     structure: Any = site.equation.operation.structure
     (result,) = site.results
     size, updates = prod(result), site.rows[structure.updates]

@@ -23,7 +23,7 @@ Known: TypeAlias = Mapping[int, Any]
 
 
 class UnknownValue:
-    """A value in the place of operands that are not known: every use of it raises."""
+    """It stands for operands that are not known: every use of it raises."""
 
     def _refuse(self, *_args: Any, **_kwargs: Any) -> Any:
         raise TypeError("the value is not known")
@@ -55,7 +55,7 @@ class DenseOperation:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Site:
+class PatternSite:
     """An equation at which a rule looks.
 
     Attributes

@@ -425,10 +425,10 @@ def operate_generally(primitive: Primitive, x: ArrayLike, y: ArrayLike) -> Tenso
         return apply2(primitive, x, y, True)
     except LeafError as error:
         refuse_exact_numbers(error, x, y)
-        if primitive is matmul and (is_scipy_sparse(x) or is_scipy_sparse(y)):
-            from funcgrad.sparse.arrays import multiplied
+        if is_scipy_sparse(x) or is_scipy_sparse(y):
+            from funcgrad.sparse.sparse_arrays import operated
 
-            return multiplied(x, y)
+            return operated(primitive.name, x, y)
         return NotImplemented
 
 

@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import sparse
-from funcgrad.sparse.arrays import SparseArray
+from funcgrad.sparse.sparse_arrays import SparseArray
 
 
 def drawn(seed: int, shape: tuple[int, int] = (4, 5), dtype: Any = float) -> Any:

@@ -12,7 +12,7 @@ import funcgrad.numpy as fnp
 from funcgrad import sparse
 from funcgrad._primitives.sparse_matrices import SparseFactors
 from funcgrad.scipy.sparse.linalg import cg, factorized, gmres, splu, spsolve
-from funcgrad.sparse.arrays import SparseArray
+from funcgrad.sparse.sparse_arrays import SparseArray
 
 
 def matrix(dtype: Any = float) -> SparseArray:

@@ -19,7 +19,7 @@ OF_METHODS: Final = (
     "funcgrad.tensor.numpy_protocols -> funcgrad.scipy.special",
     "funcgrad.tensor.tensor -> funcgrad.tensor.numpy_protocols",
     "funcgrad.tensor.tensor -> funcgrad.numpy",
-    "funcgrad.tensor.tensor -> funcgrad.sparse.arrays",
+    "funcgrad.tensor.tensor -> funcgrad.sparse.sparse_arrays",
     "funcgrad._programs.program -> funcgrad._forms.*",
     "funcgrad._programs.program -> funcgrad._backends.numpy.backend",
     "funcgrad._programs.program -> funcgrad._backends.numpy.writer",

@@ -161,10 +161,10 @@ def minimize(
     limits = limits_of(bounds, variables, "minimize")
     is_free = isinstance(constraints, Sequence) and not constraints
     name = _method(method, limits is not None, is_free)
-    second = name == "trust-constr"
     chosen = mapping(options, "minimize", "options")
+    second = name == "trust-constr"
     is_sparse = second and bool(chosen.get("sparse_jacobian"))
-    vector_constraints = list(_constraints(constraints, variables, solvers, second, is_sparse))
+    curved = _constraints(constraints, variables, solvers, second, is_sparse)
     latest = [np.nan]
 
     def value(vector: Vector) -> Any:
@@ -188,7 +188,7 @@ def minimize(
             variables.start,
             method=name,
             bounds=None if limits is None else solvers.Bounds(*limits),
-            constraints=vector_constraints,
+            constraints=list(curved),
             tol=None if tol is None else real_number(tol, "minimize", "tol"),
             callback=step if progress or callback is not None else None,
             options=chosen,

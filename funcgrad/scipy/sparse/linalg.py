@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from funcgrad._hints.lookup import missing_from as _missing_from
 from funcgrad.implicit.krylov import bicgstab, cg, gmres
-from funcgrad.scipy.sparse.systems import factorized, splu, spsolve
+from funcgrad.scipy.sparse.direct_solvers import factorized, splu, spsolve
 
 __all__ = ["bicgstab", "cg", "factorized", "gmres", "splu", "spsolve"]
 

@@ -1,4 +1,4 @@
-"""Functions that return sparse matrices of derivatives: what ``jacobian`` and ``hessian`` share.
+"""Functions that return sparse matrices of derivatives, for ``jacobian`` and ``hessian``.
 
 Each knows, for arguments of certain shapes and dtypes, a pattern, the products that contain its
 elements, and a compiled function that computes them.
@@ -26,15 +26,15 @@ from funcgrad._transforms.arguments import Chosen, choose
 from funcgrad._transforms.callables import Argnums
 from funcgrad._transforms.forward import jvp
 from funcgrad.errors import ArgumentError, CheckError, ShapeError
-from funcgrad.sparse.arrays import SparseArray
 from funcgrad.sparse.compression import Compression
 from funcgrad.sparse.element_rows import Indices, scipy_sparse
 from funcgrad.sparse.patterns import Pattern
+from funcgrad.sparse.sparse_arrays import SparseArray
 from funcgrad.tensor.tensor import Tensor, wrap
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Block:
+class MatrixBlock:
     """The part of a matrix that belongs to one array of the result and one argument.
 
     Attributes
@@ -61,10 +61,12 @@ class Block:
         return matrix
 
 
-def _blocks(pattern: Pattern, rows: Sequence[int], columns: Sequence[int]) -> list[list[Block]]:
+def _blocks(
+    pattern: Pattern, rows: Sequence[int], columns: Sequence[int]
+) -> list[list[MatrixBlock]]:
     """The blocks of a pattern, for the sizes of the result's arrays and of the arguments."""
     if len(rows) == len(columns) == 1:
-        return [[Block(None, pattern)]]
+        return [[MatrixBlock(None, pattern)]]
     tops, lefts = np.cumsum([0, *rows]), np.cumsum([0, *columns])
     row, column = pattern.row_numbers, pattern.indices
     grid = []
@@ -73,7 +75,7 @@ def _blocks(pattern: Pattern, rows: Sequence[int], columns: Sequence[int]) -> li
         for left, right in pairwise(lefts.tolist()):
             inside = (row >= top) & (row < below) & (column >= left) & (column < right)
             part = pattern.matrix[top:below, left:right]
-            line.append(Block(np.flatnonzero(inside), Pattern(part)))
+            line.append(MatrixBlock(np.flatnonzero(inside), Pattern(part)))
         grid.append(line)
     return grid
 
@@ -89,13 +91,13 @@ class _Prepared:
         From the arguments to the function's result and the elements of the pattern.
     stagings : int
         How often ``values`` had been staged when the pattern was last detected.
-    blocks : list of list of Block
+    blocks : list of list of MatrixBlock
     """
 
     how: Compression
     values: Jitted[..., Any]
     stagings: int = 0
-    blocks: list[list[Block]] | None = None
+    blocks: list[list[MatrixBlock]] | None = None
 
 
 class SparseDerivative:
@@ -221,7 +223,7 @@ class SparseDerivative:
         value = concrete(data)
         if type(value) not in RAW:
             raise ArgumentError(
-                f"{self._name}: verify=True compares numbers, and arguments are traced by another"
+                f"{self._name}: verify=True compares values, and arguments are traced by another"
                 " transformation. Call it outside of grad, vmap and jit."
             )
         pattern = prepared.how.pattern

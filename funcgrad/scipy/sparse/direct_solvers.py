@@ -19,11 +19,11 @@ from funcgrad._core.trace import RAW, TracedValue, Value, concrete
 from funcgrad._core.users_values import ArrayLike
 from funcgrad._hints.lookup import answering
 from funcgrad._primitives.matrices import linalg_dtype
-from funcgrad._primitives.sparse_matrices import Layout, SparseFactors, sparse_solve
+from funcgrad._primitives.sparse_matrices import SparseFactors, SparseLayout, sparse_solve
 from funcgrad._transforms.record import Recorder
 from funcgrad.errors import ArgumentError, MatrixShapeError, ShapeError, TracerError
 from funcgrad.numpy.options import failed_as
-from funcgrad.sparse.arrays import SparseArray, sparse_operand
+from funcgrad.sparse.sparse_arrays import SparseArray, sparse_operand
 from funcgrad.tensor.tensor import Tensor, wrap
 
 
@@ -51,7 +51,7 @@ def _number_inside(value: Value) -> Value | None:
     return value if type(value) in RAW else None
 
 
-def _factors(matrix: SparseArray, layout: Layout) -> SparseFactors | None:
+def _factors(matrix: SparseArray, layout: SparseLayout) -> SparseFactors | None:
     """The factors of a matrix with known numbers, for the solution and for all its derivatives."""
     data = _number_inside(concrete(wrap(matrix.data)))
     if data is None or np.ndim(data) != 1:
@@ -64,7 +64,7 @@ def _factors(matrix: SparseArray, layout: Layout) -> SparseFactors | None:
 def _solved(
     operation: str,
     matrix: SparseArray,
-    layout: Layout,
+    layout: SparseLayout,
     factors: SparseFactors | None,
     b: ArrayLike,
     failed: str,
@@ -158,7 +158,7 @@ class SparseLU:
 
     __slots__ = ("_factors", "_layout", "matrix")
 
-    def __init__(self, matrix: SparseArray, layout: Layout, factors: SparseFactors) -> None:
+    def __init__(self, matrix: SparseArray, layout: SparseLayout, factors: SparseFactors) -> None:
         self.matrix = matrix
         self._layout = layout
         self._factors = factors

@@ -14,6 +14,7 @@ Tensor([ 1., 10., 10.])
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import add, matmul, mul, sub, truediv
 from types import MappingProxyType
 from typing import Any, Final, NoReturn
 
@@ -24,10 +25,17 @@ from funcgrad._core.pytree_class import pytree, static_field
 from funcgrad._core.specs import Shape, dtype_of, shape_of
 from funcgrad._core.trace import concrete
 from funcgrad._core.users_values import ArrayLike
-from funcgrad._primitives.sparse_matrices import Layout, sparse_product
+from funcgrad._primitives.sparse_matrices import SparseLayout, sparse_product
 from funcgrad._transforms.arguments import is_whole
 from funcgrad.errors import ArgumentError, AxisError, LeafError, ShapeError
 from funcgrad.sparse.element_rows import Indices, numbered, scipy_sparse
+from funcgrad.sparse.matrix_arithmetic import (
+    Nonzeros,
+    chosen_block,
+    elementwise_product,
+    matrix_product,
+    matrix_sum,
+)
 from funcgrad.sparse.patterns import Pattern
 from funcgrad.tensor.tensor import Tensor, wrap
 
@@ -36,6 +44,10 @@ KEEP_ZERO: Final = frozenset(
     " arcsinh arctanh expm1 log1p deg2rad rad2deg floor ceil trunc rint negative positive".split()
 )
 """NumPy's functions with the value 0 at 0, which can be applied to the nonzeros."""
+
+_BY_NAME: Final = MappingProxyType(
+    {"matmul": matmul, "multiply": mul, "divide": truediv, "add": add, "subtract": sub}
+)
 
 _OPERATORS: Final = MappingProxyType(
     {"add": "__radd__", "subtract": "__rsub__", "multiply": "__rmul__", "matmul": "__rmatmul__"}
@@ -113,6 +125,10 @@ class SparseArray:
         rows, columns = self.pattern.shape
         return f"SparseArray: {rows} rows, {columns} columns, {self.nnz} of {self.dtype}{batch}"
 
+    @property
+    def _nonzeros(self) -> Nonzeros:
+        return Nonzeros(self.data, self.pattern)
+
     def _with(self, data: Any, pattern: Pattern | None = None) -> SparseArray:
         return SparseArray(data, self.pattern if pattern is None else pattern)
 
@@ -148,7 +164,7 @@ class SparseArray:
         if at_zero.any():
             raise ArgumentError(
                 f"SparseArray.map: the function is {at_zero[0]} at 0, so the result would be dense."
-                " Apply it to A.toarray(), or to the stored elements alone: SparseArray(f(A.data),"
+                " Apply it to A.toarray(), or to the stored elements: SparseArray(f(A.data),"
                 " A.pattern)."
             )
         return self._with(f(wrap(self.data)))
@@ -163,14 +179,12 @@ class SparseArray:
 
     def __matmul__(self, other: Any) -> Any:
         if (sparse := sparse_operand(other)) is not None:
-            from funcgrad.sparse.products import matrix_product
-
-            return matrix_product(self, sparse)
+            return SparseArray(*matrix_product(self._nonzeros, sparse._nonzeros))
         x = fnp.asarray(other)
         _check_sizes("A @ x", self.shape[-1], x.shape[-2 if x.ndim > 1 else -1 :][:1], x.shape)
         return self._times(x, self.pattern.layout)
 
-    def _times(self, x: Tensor, layout: Layout) -> Tensor:
+    def _times(self, x: Tensor, layout: SparseLayout) -> Tensor:
         """The matrix, or its transpose, times a vector or columns."""
         data, columns = wrap(self.data), x[:, None] if x.ndim == 1 else x
         if data.ndim > 1:
@@ -222,9 +236,7 @@ class SparseArray:
 
     def _scaled(self, other: Any, combine: Callable[..., Tensor], sign: str) -> Any:
         if (sparse := sparse_operand(other)) is not None:
-            from funcgrad.sparse.products import elementwise_product
-
-            return elementwise_product(self, sparse)
+            return SparseArray(*elementwise_product(self._nonzeros, sparse._nonzeros))
         x = fnp.asarray(other)
         if x.ndim == 0:
             return self._with(combine(self.data, x))
@@ -281,9 +293,8 @@ class SparseArray:
                 f"A {name} x of a sparse and a dense operand would be dense. Write A.toarray()"
                 f" {name} x, or make x sparse, such as c * fg.sparse.eye(n)."
             )
-        from funcgrad.sparse.products import matrix_sum
-
-        return matrix_sum(self, sparse if sign > 0 else -sparse)
+        other_part = sparse if sign > 0 else -sparse
+        return SparseArray(*matrix_sum(self._nonzeros, other_part._nonzeros))
 
     # Parts and sums.
 
@@ -323,12 +334,14 @@ class SparseArray:
     def __getitem__(self, key: Any) -> Any:
         """Rows, columns or elements: ``A[i]``, ``A[i, j]``, ``A[2:5]``, ``A[:, columns]``.
 
-        Integers give dense vectors and numbers; slices and arrays of integers or booleans give
+        Integers give dense vectors and single elements; slices and arrays of integers or booleans give
         sparse arrays. Keys are static.
         """
-        from funcgrad.sparse.products import part
-
-        return part(self, key)
+        block, is_integer = chosen_block(self._nonzeros, key)
+        out = SparseArray(*block)
+        if not any(is_integer):
+            return out
+        return out.toarray()[(..., *[0 if flag else slice(None) for flag in is_integer])]
 
 
 def array(
@@ -455,13 +468,12 @@ def sparse_operand(x: Any) -> SparseArray | None:
     return None
 
 
-def multiplied(x: Any, y: Any) -> Any:
-    """The product of a tensor and a sparse array of SciPy, in their order."""
-    first, second = sparse_operand(x), sparse_operand(y)
-    if first is not None:
-        return first @ y
-    assert second is not None
-    return second.__rmatmul__(x)
+def operated(name: str, x: Any, y: Any) -> Any:
+    """Apply Python's operator to a tensor and a sparse array of SciPy, in their order."""
+    first, second = [
+        converted if (converted := sparse_operand(v)) is not None else v for v in (x, y)
+    ]
+    return _BY_NAME[name](first, second)
 
 
 def _check_sizes(what: str, size: int, axis: Shape, shape: Shape) -> None:
