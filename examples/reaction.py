@@ -7,7 +7,7 @@ In the Brusselator two substances react and diffuse, and one of them diffuses fa
 ``u' = a - (b + 1) u + u² v + D ∇²u``, ``v' = b u - u² v + E ∇²v``. Turing (1952) found that the
 uniform state ``u = a``, ``v = b / a`` is then unstable, and that waves of the number
 ``k² = a / sqrt(D E)`` grow first. The script starts with small noise and integrates by SciPy's BDF,
-a method for stiff equations. It needs the Jacobian of 4,608 unknowns, of which
+a method for stiff equations. It needs the Jacobian of 4,608 unknowns;
 ``fg.sparse.jacobian`` computes the 27,648 elements that are not zero, by a few products.
 
 Run it with ``python examples/reaction.py``. It prints the wave number of the pattern beside

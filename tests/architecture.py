@@ -826,10 +826,12 @@ KNOWN_ANY: Mapping[str, int] = {
     "funcgrad.numpy": 22,
     "funcgrad.optim": 1,
     "funcgrad.parallel": 6,
-    "funcgrad._primitives": 12,
+    "funcgrad._primitives": 13,  # an object of SciPy
     "funcgrad._programs": 5,
     "funcgrad.random": 1,
     "funcgrad.tree": 3,
+    "funcgrad.sparse": 30,  # also objects of SciPy
+    "funcgrad.scipy.sparse": 4,  # matrices of SciPy or of funcgrad
     "funcgrad.scipy.optimize": 19,  # also in overloads, by which results have types
     "funcgrad._staging": 16,
     "funcgrad.testing": 5,

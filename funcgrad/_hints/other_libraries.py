@@ -193,8 +193,12 @@ NAMES: Final[tuple[Row, ...]] = (
     ),
     ("fg.sparse", "jacfwd jacrev jac", "fg.sparse.jacobian(f)"),
     ("fg.sparse", "value_and_jac", "fg.sparse.value_and_jacobian(f)"),
-    ("fg.sparse", "spsolve splu factorized linalg", "fg.scipy.sparse.linalg.{name}"),
-    ("fg fg.scipy.sparse", "spsolve splu factorized", "fg.scipy.sparse.linalg.{name}"),
+    ("fg.sparse", "linalg", "fg.scipy.sparse.linalg"),
+    (
+        "fg fg.sparse fg.scipy.sparse",
+        "spsolve splu factorized",
+        "fg.scipy.sparse.linalg.{name}",
+    ),
     (
         "fg fg.scipy.sparse fg.scipy.sparse.linalg",
         "lsqr lsmr minres eigsh",

@@ -84,7 +84,7 @@ def _letters(*beginnings: str) -> Callable[..., tuple[str, ...]]:
     def letters(x: Shape, _: Shape, **_params: Hashable) -> tuple[str, ...]:
         others = iter(LETTERS[26:])
         padded = [beginning.ljust(len(x), "*") for beginning in beginnings]
-        return tuple(["".join([next(others) if c == "*" else c for c in each]) for each in padded])
+        return tuple(["".join([next(others) if c == "*" else c for c in axes]) for axes in padded])
 
     return letters
 

@@ -153,8 +153,8 @@ def _push_length(
 
 def _length_letters(x: Shape, axis: Sequence[int], keepdims: bool) -> tuple[str, str]:
     before, after = mixing(x, axis)
-    kept = [c for k, c in enumerate(after) if keepdims or k not in axis]
-    return before, "".join(kept)
+    remaining = [c for k, c in enumerate(after) if keepdims or k not in axis]
+    return before, "".join(remaining)
 
 
 length: Primitive = Primitive(

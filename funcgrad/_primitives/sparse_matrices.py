@@ -126,10 +126,10 @@ def _stacked(
     data, x = args
     if batched[0]:
         lead = shape_of(x)[1:-2] if batched[1] else shape_of(x)[:-2]
-        own = shape_of(data)
-        if len(own) - 2 < len(lead):
-            data = reshape(data, shape=(size, *(1,) * (len(lead) + 2 - len(own)), *own[1:]))
-            data = broadcast_to(data, shape=(size, *lead, own[-1]))
+        shape = shape_of(data)
+        if len(shape) - 2 < len(lead):
+            data = reshape(data, shape=(size, *(1,) * (len(lead) + 2 - len(shape)), *shape[1:]))
+            data = broadcast_to(data, shape=(size, *lead, shape[-1]))
         if not batched[1]:
             x = broadcast_to(x, shape=(size, *shape_of(x)))
         if "factors" in params:  # of one matrix
@@ -180,9 +180,9 @@ def _multiply(data: Array, x: Array, layout: SparseLayout) -> Any:
         across = np.moveaxis(x, -2, 0)  # all columns of the stack at once
         out = layout.matrix(data) @ across.reshape(across.shape[0], -1)
         return np.ascontiguousarray(np.moveaxis(out.reshape(rows, *across.shape[1:]), 0, -2))
-    each = _each_matrix(data, x)
-    out = np.empty((len(each), rows, x.shape[-1]), dtype)
-    for number, (values, columns) in enumerate(each):
+    matrices = _each_matrix(data, x)
+    out = np.empty((len(matrices), rows, x.shape[-1]), dtype)
+    for number, (values, columns) in enumerate(matrices):
         out[number] = layout.matrix(values) @ columns
     return out.reshape(*x.shape[:-2], rows, x.shape[-1])
 

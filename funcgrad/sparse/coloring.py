@@ -63,30 +63,30 @@ def star_colors(rows: Rows) -> Indices:
         return simple
     starts, members = rows.indptr.tolist(), rows.indices.tolist()
     neighbors: list[list[int]] = [
-        [other for other in members[start:end] if other != own]
-        for own, (start, end) in enumerate(pairwise(starts))
+        [other for other in members[start:end] if other != column]
+        for column, (start, end) in enumerate(pairwise(starts))
     ]
     colors = [-1] * len(neighbors)
-    for own in np.argsort(-np.diff(rows.indptr), kind="stable").tolist():
-        colors[own] = _star_color(own, neighbors, colors)
+    for column in np.argsort(-np.diff(rows.indptr), kind="stable").tolist():
+        colors[column] = _star_color(column, neighbors, colors)
     return np.array(colors, np.int64)
 
 
-def _star_color(own: int, neighbors: list[list[int]], colors: list[int]) -> int:
+def _star_color(column: int, neighbors: list[list[int]], colors: list[int]) -> int:
     """The least color that makes no path of four columns of two colors."""
-    around = neighbors[own]
-    near = [colors[each] for each in around]
+    around = neighbors[column]
+    near = [colors[neighbor] for neighbor in around]
     forbidden: set[int] = set(near)
     for middle, color in zip(around, near, strict=True):
-        beyond = [(each, colors[each]) for each in neighbors[middle] if each != own]
+        beyond = [(end, colors[end]) for end in neighbors[middle] if end != column]
         if color < 0 or near.count(color) > 1:
             # Both ends of a path through `middle`, or of one that goes on beside `own`.
             forbidden.update([other for _, other in beyond])
             continue
-        for each, other in beyond:
+        for end, other in beyond:
             if other >= 0 and other not in forbidden:
-                ends = [colors[end] for end in neighbors[each] if end != middle]
-                if color in ends:
+                further = [colors[last] for last in neighbors[end] if last != middle]
+                if color in further:
                     forbidden.add(other)
     color = 0
     while color in forbidden:
@@ -94,16 +94,11 @@ def _star_color(own: int, neighbors: list[list[int]], colors: list[int]) -> int:
     return color
 
 
-def is_direct(rows: Rows, colors: Indices) -> bool:
-    """Whether each element can be read from the sums of the columns of each color.
-
-    For symmetric patterns either of an element and its mirror image is enough.
-    """
-    return bool(readable(rows, colors).all())
-
-
 def readable(rows: Rows, colors: Indices) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """For each element of a pattern, whether it stands alone in its row among its color."""
+    """For each element of a pattern, whether it stands alone in its row among its color.
+
+    For symmetric patterns it is enough that either an element or its mirror image does.
+    """
     count = int(colors.max(initial=-1)) + 1
     row = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
     keys = row * count + colors[rows.indices]

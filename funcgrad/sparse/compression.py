@@ -28,7 +28,7 @@ from funcgrad.sparse.element_rows import Indices
 from funcgrad.sparse.patterns import Pattern
 from funcgrad.tensor.tensor import Tensor, wrap
 
-MODES: Final = ("forward", "reverse", "both")
+_MODES: Final = ("forward", "reverse", "both")
 
 _REVERSE_COST: Final = 1.5
 """A reverse product takes about as long as so many forward ones."""
@@ -89,14 +89,25 @@ def compression(pattern: Pattern, mode: str | None = None) -> Compression:
     ArgumentError
         The mode is unknown.
     """
+    check_mode(mode)
     if mode == "forward":
         return _split(pattern, np.zeros(pattern.shape[0], np.bool_))
     if mode == "reverse":
         return _split(pattern, np.ones(pattern.shape[0], np.bool_))
-    if mode not in (None, "both"):
-        raise ArgumentError(f"sparse.jacobian: mode has to be one of {MODES}, got {mode!r}.")
     candidates = [_split(pattern, full) for full in _full_rows(pattern)]
-    return min(candidates, key=lambda each: each.cost)
+    return min(candidates, key=lambda candidate: candidate.cost)
+
+
+def check_mode(mode: str | None) -> None:
+    """Check the name of a mode.
+
+    Raises
+    ------
+    ArgumentError
+        The mode is unknown.
+    """
+    if mode is not None and mode not in _MODES:
+        raise ArgumentError(f"sparse.jacobian: mode has to be one of {_MODES}, got {mode!r}.")
 
 
 def _full_rows(pattern: Pattern) -> list[np.ndarray[Any, np.dtype[np.bool_]]]:
@@ -137,7 +148,7 @@ def _some_rows(pattern: Pattern, flags: np.ndarray[Any, np.dtype[np.bool_]]) -> 
 
 
 def symmetric_compression(pattern: Pattern) -> Compression:
-    """Choose the products for a Hessian: of two mirror images one has its row and color for itself."""
+    """Choose the products for a Hessian, which contain each element or its mirror image."""
     colors, (count, _) = star_colors(pattern.matrix), pattern.shape
     is_direct = readable(pattern.matrix, colors)
     row, column = pattern.row_numbers, pattern.indices

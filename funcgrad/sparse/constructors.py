@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 import funcgrad.numpy as fnp
 from funcgrad._core.users_values import ArrayLike
@@ -24,7 +25,9 @@ from funcgrad.sparse.sparse_arrays import SparseArray, sparse_operand
 from funcgrad.tensor.tensor import wrap
 
 
-def from_places(data: Any, rows: Indices, columns: Indices, shape: tuple[int, int]) -> SparseArray:
+def _from_places(
+    data: ArrayLike, rows: Indices, columns: Indices, shape: tuple[int, int]
+) -> SparseArray:
     """A sparse array of elements at distinct places, in any order."""
     order = np.lexsort((columns, rows))
     starts = np.searchsorted(rows[order], np.arange(shape[0] + 1))
@@ -67,7 +70,7 @@ def diags(
     """
     several: Any = ([diagonals], [offsets]) if is_whole(offsets) else (diagonals, offsets)
     ks = [int(k) for k in several[1]]
-    values = [fnp.atleast_1d(fnp.asarray(each)) for each in several[0]]
+    values = [fnp.atleast_1d(fnp.asarray(diagonal)) for diagonal in several[0]]
     if len(ks) != len(values):
         raise ArgumentError(
             f"sparse.diags: {len(values)} diagonals and {len(ks)} offsets; each needs one."
@@ -89,7 +92,7 @@ def diags(
         rows.append(start - min(k, 0))
         columns.append(start + max(k, 0))
         parts.append(fnp.broadcast_to(value, (*value.shape[:-1], length)))
-    return from_places(
+    return _from_places(
         fnp.concatenate(parts, axis=-1) if parts else fnp.zeros(0),
         np.concatenate([*rows, np.arange(0)]),
         np.concatenate([*columns, np.arange(0)]),
@@ -97,7 +100,7 @@ def diags(
     )
 
 
-def eye(m: int, n: int | None = None, k: int = 0, dtype: Any = float) -> SparseArray:
+def eye(m: int, n: int | None = None, k: int = 0, dtype: DTypeLike = float) -> SparseArray:
     """Make a matrix with ones on a diagonal.
 
     Examples
@@ -132,7 +135,7 @@ def kron(a: Any, b: Any) -> SparseArray:
     first = np.repeat(np.arange(a.nnz), b.nnz)
     second = np.tile(np.arange(b.nnz), a.nnz)
     data = wrap(a.data)[..., first] * wrap(b.data)[..., second]
-    return from_places(
+    return _from_places(
         data,
         a.pattern.row_numbers[first] * height + b.pattern.row_numbers[second],
         a.indices[first] * width + b.indices[second],
@@ -173,7 +176,7 @@ def block_array(blocks: Sequence[Sequence[Any]]) -> SparseArray:
                 data.append(x.data)
                 rows.append(x.pattern.row_numbers + sum(heights[:i]))
                 columns.append(x.indices + sum(widths[:j]))
-    return from_places(
+    return _from_places(
         fnp.concatenate(data, axis=-1) if data else fnp.zeros(0),
         np.concatenate([*rows, np.arange(0)]),
         np.concatenate([*columns, np.arange(0)]),
@@ -191,7 +194,7 @@ def _common(sizes: Sequence[int], side: str, number: int) -> int:
 
 
 def random(
-    key: ArrayLike, m: int, n: int, density: float = 0.01, dtype: Any = float
+    key: ArrayLike, m: int, n: int, density: float = 0.01, dtype: DTypeLike = float
 ) -> SparseArray:
     """Make a matrix with uniform elements at random places; the key has to be concrete.
 
@@ -220,4 +223,4 @@ def random(
     count = round(density * m * n)
     chosen = np.sort(np.asarray(draws.permutation(for_places, m * n))[:count])
     data = draws.uniform(for_values, (count,), dtype=dtype)
-    return from_places(data, chosen // max(n, 1), chosen % max(n, 1), (m, n))
+    return _from_places(data, chosen // max(n, 1), chosen % max(n, 1), (m, n))

@@ -101,19 +101,19 @@ class PatternWalk:
             if constant.is_raw:
                 values[first + place] = constant.value
         rows: Dependent = [
-            each if is_inexact(spec.dtype) else None
-            for each, spec in zip(inputs, specs, strict=False)
+            argument if is_inexact(spec.dtype) else None
+            for argument, spec in zip(inputs, specs, strict=False)
         ]
         rows += [None] * len(program.constants)
         for equation in program.equations:
             site = self._looked_at(equation, specs, rows, values)
             if site.out is not None:
                 values.update(zip(count(len(rows)), site.out))
-            for result, each in zip(equation.results, self._rows_of(site), strict=True):
-                rows.append(each if is_inexact(result.dtype) else None)
+            for result, answer in zip(equation.results, self._rows_of(site), strict=True):
+                rows.append(answer if is_inexact(result.dtype) else None)
         outputs = program.outputs
-        found = {place: values[k] for place, k in enumerate(outputs) if k in values}
-        return [rows[k] for k in outputs], found
+        numbers = {place: values[k] for place, k in enumerate(outputs) if k in values}
+        return [rows[k] for k in outputs], numbers
 
     def _looked_at(
         self,
@@ -192,7 +192,7 @@ class PatternWalk:
         places = [
             np.repeat(np.arange(prod(stack)), prod(result[len(stack) :])) for result in results
         ]
-        return [selected(whole, each) for each in places]
+        return [selected(whole, place) for place in places]
 
 
 def _control(walk: PatternWalk, site: PatternSite) -> Dependent | None:
@@ -218,8 +218,8 @@ def _choice(walk: PatternWalk, site: PatternSite, form: Choice) -> Dependent:
     if 0 in site.known:
         index = int(np.clip(site.known[0], 0, len(branches) - 1))
         branches = [branches[index]]
-    found = [walk.outputs(branch, site.rows[1:], known) for branch in branches]
-    return [united(each) for each in zip(*found, strict=True)]
+    outcomes = [walk.outputs(branch, site.rows[1:], known) for branch in branches]
+    return [united(alternatives) for alternatives in zip(*outcomes, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,9 +245,9 @@ class _Repeated:
             self.form.length if not arrays or self.form.length is not None else arrays[0].shape[0]
         )
 
-    def _known(self, part: int) -> dict[int, Any]:
-        """The known operands of a part, by their positions in the part."""
-        positions = self.form.parts(range(len(self.site.specs)))[part]
+    def _known(self, number: int) -> dict[int, Any]:
+        """The known ones of the shared, the carried or the sliced operands, by position."""
+        positions = self.form.parts(range(len(self.site.specs)))[number]
         known = self.site.known
         return {place: known[k] for place, k in enumerate(positions) if k in known}
 
@@ -255,8 +255,8 @@ class _Repeated:
         self, carry: Dependent, slices: Dependent, known: Mapping[int, Any]
     ) -> tuple[Dependent, Dependent, dict[int, Any]]:
         shared = self.form.parts(self.site.rows)[0]
-        out, found = self.walk.run(self.form.body, [*shared, *carry, *slices], known)
-        return out[: self.form.carried], out[self.form.carried :], found
+        out, values = self.walk.run(self.form.body, [*shared, *carry, *slices], known)
+        return out[: self.form.carried], out[self.form.carried :], values
 
     def _slice(self, place: int, rows: Rows | None, step: int) -> Rows | None:
         spec = self.form.parts(self.site.specs)[2][place]
@@ -273,8 +273,8 @@ class _Repeated:
             slices = [self._slice(place, rows, step) for place, rows in enumerate(arrays)]
             values = {**shared, **{first + k: value for k, value in known.items()}}
             values |= {before + k: np.asarray(table)[step] for k, table in tables.items()}
-            carry, stack, found = self._step(carry, slices, values)
-            known = {k: value for k, value in found.items() if k < self.form.carried}
+            carry, stack, after = self._step(carry, slices, values)
+            known = {k: value for k, value in after.items() if k < self.form.carried}
             stacks.append(stack)
         if self.form.reverse:
             stacks.reverse()
@@ -285,8 +285,8 @@ class _Repeated:
         if not length:
             return [None] * len(results)
         return [
-            self._one_stack(each, prod(result[1:]))
-            for each, result in zip(zip(*stacks, strict=True), results, strict=True)
+            self._one_stack(steps, prod(result[1:]))
+            for steps, result in zip(zip(*stacks, strict=True), results, strict=True)
         ]
 
     def _one_stack(self, steps: Sequence[Rows | None], size: int) -> Rows | None:
@@ -308,8 +308,8 @@ class _Repeated:
                 return None
             if not answer[0]:
                 return [*carry, *self._stacked(stacks, len(stacks))]
-            carry, stack, found = self._step(carry, [], values)
-            known = {k: value for k, value in found.items() if k < self.form.carried}
+            carry, stack, after = self._step(carry, [], values)
+            known = {k: value for k, value in after.items() if k < self.form.carried}
             stacks.append(stack)
         return None
 

@@ -114,9 +114,9 @@ def broadcast_rows(rows: Rows, shape: Shape, result: Shape) -> Rows:
 
 def united_axes(rows: Rows, shape: Shape, axes: Sequence[int]) -> Rows:
     """Unite rows along axes, which keep the size 1."""
-    kept = [1 if axis in axes else n for axis, n in enumerate(shape)]
-    groups = np.broadcast_to(numbered(kept), shape).reshape(-1)
-    return united_groups(rows, groups, prod(kept))
+    reduced = [1 if axis in axes else n for axis, n in enumerate(shape)]
+    groups = np.broadcast_to(numbered(reduced), shape).reshape(-1)
+    return united_groups(rows, groups, prod(reduced))
 
 
 def strided(start: int, strides: Sequence[int], shape: Shape) -> Indices:

@@ -5,7 +5,7 @@ Each takes a ``PatternSite`` and returns the rows of its result.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from funcgrad._core.primitive import Partials, Selection
 from funcgrad._core.specs import Shape
-from funcgrad._core.structure.structures import PRODUCT
+from funcgrad._core.structure.structures import PRODUCT, AlongAxis
 from funcgrad.sparse.element_rows import (
     Indices,
     Rows,
@@ -28,7 +28,7 @@ from funcgrad.sparse.element_rows import (
 from funcgrad.sparse.sites import UNDECLARED, UNKNOWN, PatternSite, Undeclared, UnknownValue
 
 
-def _zeros_of_factor(site: PatternSite, k: int, out: Any = UNKNOWN) -> Any:
+def _zeros_of_factor(site: PatternSite, k: int, out: object = UNKNOWN) -> Any:
     """Where the derivative with respect to operand ``k`` is zero, as far as values are known."""
     primitive, params = site.equation.operation, site.params
     args = [site.known.get(place, UNKNOWN) for place in range(len(site.specs))]
@@ -67,8 +67,8 @@ def reduction_rows(site: PatternSite) -> Rows | None:
         shape, axes = site.shapes[k], params["axis"]
         out: Any = UNKNOWN
         if site.out is not None:
-            kept = [1 if axis in axes else n for axis, n in enumerate(shape)]
-            out = np.reshape(site.out[0], kept)
+            reduced = [1 if axis in axes else n for axis, n in enumerate(shape)]
+            out = np.reshape(site.out[0], reduced)
         is_zero = np.broadcast_to(_zeros_of_factor(site, k, out), shape)
         parts.append(united_axes(without(rows, is_zero), shape, axes))
     return united(parts)
@@ -91,15 +91,17 @@ def scan_rows(site: PatternSite) -> Rows | None:
     return rows
 
 
-def along_rows(site: PatternSite, along: Any) -> Rows | Undeclared | None:
+def along_rows(
+    site: PatternSite, along: Callable[..., AlongAxis | None]
+) -> Rows | Undeclared | None:
     """An operation on each line along an axis, such as a Fourier transform."""
     spec, (result, *others) = site.specs[0], site.results
     how = along(spec.shape, spec.dtype, **site.params)
     if how is None or others or len(site.specs) > 1:
         return UNDECLARED
     lines = united_axes(site.rows[0], spec.shape, (how.axis,))
-    kept = [1 if axis == how.axis else n for axis, n in enumerate(result)]
-    return broadcast_rows(lines, tuple(kept), result)
+    reduced = [1 if axis == how.axis else n for axis, n in enumerate(result)]
+    return broadcast_rows(lines, tuple(reduced), result)
 
 
 def contraction_rows(site: PatternSite) -> Rows | Undeclared | None:
@@ -140,13 +142,13 @@ def _through_letters(
     """Unite along the letters that the result lacks, and repeat along those it has in addition."""
     gone = [axis for axis, letter in enumerate(letters) if letter not in result]
     rows = united_axes(rows, shape, gone)
-    kept = [1 if axis in gone else n for axis, n in enumerate(shape)]
-    places, axes = numbered(kept), {}
+    reduced = [1 if axis in gone else n for axis, n in enumerate(shape)]
+    places, axes = numbered(reduced), {}
     for axis, letter in enumerate(letters):
         if letter in result:
             axes[letter] = axis
     order = [axes[letter] for letter in result if letter in axes]
-    moved = places.transpose([*order, *gone]).reshape([kept[axis] for axis in order])
+    moved = places.transpose([*order, *gone]).reshape([reduced[axis] for axis in order])
     for position, letter in enumerate(result):
         if letter not in axes:
             moved = np.expand_dims(moved, position)

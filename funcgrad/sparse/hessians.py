@@ -10,7 +10,7 @@ array([[0., 1., 0.],
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import update_wrapper
 from typing import Any
 
@@ -26,13 +26,22 @@ from funcgrad._transforms.forward import jvp
 from funcgrad._transforms.reverse import grad
 from funcgrad.errors import ArgumentError, DifferentiationError
 from funcgrad.sparse.compression import Compression, compressed, symmetric_compression
-from funcgrad.sparse.patterns import Pattern, detected
-from funcgrad.sparse.sparse_derivatives import MatrixBlock, SparseDerivative, pushed_through
+from funcgrad.sparse.patterns import Pattern, PatternLike, detected
+from funcgrad.sparse.sparse_derivatives import (
+    DerivativeRequest,
+    MatrixBlock,
+    SparseDerivative,
+    pushed_through,
+)
 from funcgrad.tensor.tensor import Tensor, wrap
 
 
 class SparseHessian(SparseDerivative):
     """A function that returns a sparse Hessian; see ``hessian``."""
+
+    def __init__(self, request: DerivativeRequest) -> None:
+        super().__init__(request)
+        self._slope = _gradient(request.function, request.argnums)
 
     def lower(self, *args: Any, **kwargs: Any) -> Any:
         """The lower triangle, with the diagonal, as solvers for symmetric matrices want it.
@@ -53,9 +62,43 @@ class SparseHessian(SparseDerivative):
     def _in_tree(self, structure: Structure, lines: list[Any], chosen: Chosen) -> Any:
         return chosen.result(lines)
 
-    def _pushed(self, v: Any, args: Any, kwargs: Any, chosen: Chosen) -> Any:
-        slope = _gradient(self._function, self._argnums)
-        return pushed_through(slope, v, args, kwargs, chosen)
+    def _pushed(
+        self, v: np.ndarray, args: tuple[Any, ...], kwargs: Mapping[str, Any], chosen: Chosen
+    ) -> Any:
+        return pushed_through(self._slope, v, args, kwargs, chosen)
+
+    def _compress(self, pattern: Pattern) -> Compression:
+        if self._request.pattern is None:
+            pattern = pattern | pattern.transposed
+        elif not pattern.is_symmetric:
+            raise ArgumentError(
+                f"{self._request.name}: pattern has to be symmetric, as Hessians are."
+            )
+        return symmetric_compression(pattern)
+
+    def _detect(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Pattern:
+        return detected(self._request.name, self._slope, self._request.argnums, args, kwargs)
+
+    def _values(
+        self, how: Compression, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> tuple[Any, Tensor]:
+        name = self._request.name
+        chosen = choose(name, self._request.function, args, self._request.argnums)
+        primals = [wrap(leaf) for leaf in chosen.leaves]
+        specs = [spec_of(leaf) for leaf in chosen.leaves]
+        if any(spec.dtype.kind == "c" for spec in specs):
+            raise DifferentiationError(
+                f"{name}: an argument is complex. Take real and imaginary parts as arguments, or"
+                " use fg.hessian."
+            )
+
+        def run(*leaves: Tensor) -> list[Any]:
+            return pytrees.leaves(self._slope(*chosen.arguments(args, leaves), **kwargs))
+
+        def push(*tangents: Tensor) -> Any:
+            return jvp(run, primals, tangents)[1]
+
+        return (), compressed(how, push, None, specs, specs)
 
 
 def _gradient(f: Callable[..., Any], argnums: Argnums) -> Callable[..., Any]:
@@ -67,7 +110,7 @@ def hessian(
     f: Callable[..., Any],
     argnums: Argnums = 0,
     *,
-    pattern: Any = None,
+    pattern: PatternLike | None = None,
     verify: bool = False,
 ) -> SparseHessian:
     """Transform a scalar function into one that returns its Hessian as a sparse matrix.
@@ -126,37 +169,5 @@ def hessian(
     """
     check_function("sparse.hessian", f)
     check_argnums("sparse.hessian", argnums, False)
-    name, slope = "sparse.hessian", _gradient(f, argnums)
-
-    def values(how: Compression) -> Callable[..., Any]:
-        def out_and_elements(*args: Any, **kwargs: Any) -> tuple[Any, Tensor]:
-            chosen = choose(name, f, args, argnums)
-            primals = [wrap(leaf) for leaf in chosen.leaves]
-            specs = [spec_of(leaf) for leaf in chosen.leaves]
-            if any(spec.dtype.kind == "c" for spec in specs):
-                raise DifferentiationError(
-                    f"{name}: an argument is complex. Take real and imaginary parts as arguments,"
-                    " or use fg.hessian."
-                )
-
-            def push(*tangents: Any) -> Any:
-                def run(*leaves: Any) -> list[Any]:
-                    return pytrees.leaves(slope(*chosen.arguments(args, leaves), **kwargs))
-
-                return jvp(run, primals, tangents)[1]
-
-            return (), compressed(how, push, None, specs, specs)
-
-        return update_wrapper(out_and_elements, f, updated=())
-
-    def compress(found: Pattern) -> Compression:
-        if pattern is None:
-            found = found | found.transposed
-        elif not found.is_symmetric:
-            raise ArgumentError(f"{name}: pattern has to be symmetric, as Hessians are.")
-        return symmetric_compression(found)
-
-    def detect(args: Any, kwargs: Any) -> Pattern:
-        return detected(name, slope, argnums, args, kwargs)
-
-    return SparseHessian(name, f, argnums, pattern, values, compress, detect, verify)
+    user_pattern = None if pattern is None else Pattern.of(pattern)
+    return SparseHessian(DerivativeRequest("sparse.hessian", f, argnums, user_pattern, verify))

@@ -9,16 +9,13 @@ array([[2., 1., 0.],
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import update_wrapper
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from funcgrad._core import pytrees
 from funcgrad._core.pytrees import Structure
-from funcgrad._core.specs import dtype_of, is_inexact, spec_of
+from funcgrad._core.specs import Spec, dtype_of, is_inexact, spec_of
 from funcgrad._core.trace import concrete
 from funcgrad._hints.lookup import answering
 from funcgrad._transforms.arguments import check_argnums, check_function, choose
@@ -26,10 +23,9 @@ from funcgrad._transforms.callables import Argnums
 from funcgrad._transforms.forward import jvp
 from funcgrad._transforms.reverse import vjp
 from funcgrad.errors import DifferentiationError, ShapeError
-from funcgrad.sparse.compression import Compression, compressed, compression
-from funcgrad.sparse.element_rows import scipy_sparse
-from funcgrad.sparse.patterns import Pattern, detected
-from funcgrad.sparse.sparse_derivatives import SparseDerivative
+from funcgrad.sparse.compression import Compression, check_mode, compressed, compression
+from funcgrad.sparse.patterns import Pattern, PatternLike, detected
+from funcgrad.sparse.sparse_derivatives import DerivativeRequest, SparseDerivative
 from funcgrad.tensor.tensor import Tensor, wrap
 
 
@@ -38,7 +34,7 @@ def jacobian(
     f: Callable[..., Any],
     argnums: Argnums = 0,
     *,
-    pattern: Any = None,
+    pattern: PatternLike | None = None,
     mode: str | None = None,
     holomorphic: bool = False,
     verify: bool = False,
@@ -107,9 +103,8 @@ def jacobian(
     >>> J(u).nnz, J.products(u)
     (3000, (4, 0))
     """
-    check_function("sparse.jacobian", f)
-    check_argnums("sparse.jacobian", argnums, False)
-    return _jacobian("sparse.jacobian", f, argnums, pattern, mode, holomorphic, verify, False)
+    request = _request("sparse.jacobian", f, argnums, pattern, verify)
+    return _SparseJacobian(request, mode, holomorphic, False)
 
 
 @answering
@@ -117,7 +112,7 @@ def value_and_jacobian(
     f: Callable[..., Any],
     argnums: Argnums = 0,
     *,
-    pattern: Any = None,
+    pattern: PatternLike | None = None,
     mode: str | None = None,
     holomorphic: bool = False,
     verify: bool = False,
@@ -138,89 +133,89 @@ def value_and_jacobian(
     >>> value, J.diagonal()
     (Tensor([1., 9.]), array([2., 6.]))
     """
-    check_function("sparse.value_and_jacobian", f)
-    check_argnums("sparse.value_and_jacobian", argnums, False)
-    name = "sparse.value_and_jacobian"
-    return _jacobian(name, f, argnums, pattern, mode, holomorphic, verify, True)
+    request = _request("sparse.value_and_jacobian", f, argnums, pattern, verify)
+    return _SparseJacobian(request, mode, holomorphic, True)
 
 
-def _jacobian(
-    name: str,
-    f: Callable[..., Any],
-    argnums: Argnums,
-    pattern: Any,
-    mode: str | None,
-    holomorphic: bool,
-    verify: bool,
-    gives_value: bool,
-) -> SparseDerivative:
-    compression(Pattern(scipy_sparse().csr_array((0, 0), dtype=np.bool_)), mode)  # checks the mode
-
-    def values(how: Compression) -> Callable[..., Any]:
-        def out_and_elements(*args: Any, **kwargs: Any) -> tuple[Any, Tensor]:
-            return _out_and_elements(name, f, argnums, how, holomorphic, args, kwargs)
-
-        return update_wrapper(out_and_elements, f, updated=())
-
-    def compress(found: Pattern) -> Compression:
-        return compression(found, mode)
-
-    def detect(args: Any, kwargs: Any) -> Pattern:
-        return detected(name, f, argnums, args, kwargs)
-
-    return SparseDerivative(
-        name, f, argnums, pattern, values, compress, detect, verify, gives_value
-    )
+def _request(
+    name: str, f: Callable[..., Any], argnums: Argnums, pattern: PatternLike | None, verify: bool
+) -> DerivativeRequest:
+    check_function(name, f)
+    check_argnums(name, argnums, False)
+    user_pattern = None if pattern is None else Pattern.of(pattern)
+    return DerivativeRequest(name, f, argnums, user_pattern, verify)
 
 
-def _out_and_elements(
-    name: str,
-    f: Callable[..., Any],
-    argnums: Argnums,
-    how: Compression,
-    holomorphic: bool,
-    args: Any,
-    kwargs: Any,
-) -> tuple[Any, Tensor]:
-    chosen = choose(name, f, args, argnums)
-    primals = [wrap(leaf) for leaf in chosen.leaves]
-    structures = []
+class _SparseJacobian(SparseDerivative):
+    """A function that returns a sparse Jacobian, and if asked for the function's result."""
 
-    def run(*leaves: Any) -> list[Any]:
-        outs, structure = pytrees.flatten(f(*chosen.arguments(args, leaves), **kwargs))
-        structures.append(structure)
-        return outs
+    def __init__(
+        self, request: DerivativeRequest, mode: str | None, holomorphic: bool, gives_value: bool
+    ) -> None:
+        check_mode(mode)
+        super().__init__(request)
+        self._mode = mode
+        self._is_holomorphic = holomorphic
+        self._gives_value = gives_value
 
-    def push(*tangents: Any) -> Any:
-        return jvp(run, primals, tangents)[1]
+    def _compress(self, pattern: Pattern) -> Compression:
+        return compression(pattern, self._mode)
 
-    pullback: Any = None
-    if how.reverse_count:
-        outs, pullback = vjp(run, *primals)
-    else:
-        outs = run(*primals)
-    _check_results(name, outs, structures[0])
-    size = sum(prod(spec_of(concrete(wrap(leaf))).shape) for leaf in outs)
-    if how.pattern.shape[0] != size:
-        raise ShapeError(
-            f"{name}: pattern has {how.pattern.shape[0]} rows, but the result has {size} elements."
-        )
+    def _detect(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Pattern:
+        request = self._request
+        return detected(request.name, request.function, request.argnums, args, kwargs)
 
-    def pull(*cts: Any) -> Any:
-        pulled = pullback(list(cts))
-        return [ct.conj() for ct in pulled] if holomorphic else list(pulled)
+    def _returned(self, out: Any, matrix: Any) -> Any:
+        return (out, matrix) if self._gives_value else matrix
 
-    arguments, results = [
-        [spec_of(concrete(wrap(leaf))) for leaf in each] for each in (primals, outs)
-    ]
-    is_complex = any(spec.dtype.kind == "c" for spec in (*arguments, *results))
-    if is_complex and not holomorphic:
-        raise DifferentiationError(
-            f"{name}: arguments or results are complex. Say holomorphic=True if the function is,"
-            " for f'(z); otherwise differentiate real and imaginary parts."
-        )
-    data = compressed(how, push, pull, arguments, results)
-    return pytrees.unflatten(structures[0], outs), data
+    def _values(
+        self, how: Compression, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> tuple[Any, Tensor]:
+        request = self._request
+        chosen = choose(request.name, request.function, args, request.argnums)
+        primals = [wrap(leaf) for leaf in chosen.leaves]
+        structures = []
+
+        def run(*leaves: Tensor) -> list[Any]:
+            result = request.function(*chosen.arguments(args, leaves), **kwargs)
+            outs, structure = pytrees.flatten(result)
+            structures.append(structure)
+            return outs
+
+        def push(*tangents: Tensor) -> Any:
+            return jvp(run, primals, tangents)[1]
+
+        pullback: Any = None
+        if how.reverse_count:
+            outs, pullback = vjp(run, *primals)
+        else:
+            outs = run(*primals)
+        _check_results(request.name, outs, structures[0])
+        arguments, results = [
+            [spec_of(concrete(wrap(leaf))) for leaf in leaves] for leaves in (primals, outs)
+        ]
+        self._check_specs(how.pattern.shape[0], arguments, results)
+
+        def pull(*cts: Tensor) -> Any:
+            pulled = pullback(list(cts))
+            return [ct.conj() for ct in pulled] if self._is_holomorphic else list(pulled)
+
+        data = compressed(how, push, pull, arguments, results)
+        return pytrees.unflatten(structures[0], outs), data
+
+    def _check_specs(self, rows: int, arguments: Sequence[Spec], results: Sequence[Spec]) -> None:
+        size = sum([prod(spec.shape) for spec in results])
+        if rows != size:
+            raise ShapeError(
+                f"{self._request.name}: pattern has {rows} rows, but the result has {size}"
+                " elements."
+            )
+        is_complex = any(spec.dtype.kind == "c" for spec in (*arguments, *results))
+        if is_complex and not self._is_holomorphic:
+            raise DifferentiationError(
+                f"{self._request.name}: arguments or results are complex. Say holomorphic=True if"
+                " the function is, for f'(z); otherwise differentiate real and imaginary parts."
+            )
 
 
 def _check_results(name: str, outs: Sequence[Any], structure: Structure) -> None:

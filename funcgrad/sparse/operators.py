@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -23,8 +23,13 @@ from funcgrad._transforms.jacobian import hvp
 from funcgrad._transforms.reverse import vjp
 from funcgrad.tree.vectors import ravel
 
+Product: TypeAlias = Callable[[np.ndarray], np.ndarray]
+"""The product of an operator with a vector."""
 
-def _linear_operator(shape: tuple[int, int], dtype: Any, matvec: Any, rmatvec: Any) -> Any:
+
+def _linear_operator(
+    shape: tuple[int, int], dtype: np.dtype[Any], matvec: Product, rmatvec: Product
+) -> Any:
     linalg = optional_package("scipy.sparse.linalg", "fg.sparse: operators need SciPy")
     return linalg.LinearOperator(shape, matvec=matvec, rmatvec=rmatvec, dtype=dtype)
 
@@ -70,10 +75,10 @@ def _operators(f: Callable[..., Any]) -> Callable[[Any], Any]:
         push = jit(lambda point, v: jvp(g, (point,), (v,))[1])
         pull = jit(lambda point, ct: vjp(g, point)[1](ct)[0])
 
-        def matvec(v: Any) -> Any:
+        def matvec(v: np.ndarray) -> np.ndarray:
             return np.asarray(push(point, np.asarray(v, point.dtype).reshape(-1)))
 
-        def rmatvec(ct: Any) -> Any:
+        def rmatvec(ct: np.ndarray) -> np.ndarray:
             return np.asarray(pull(point, np.asarray(ct, out.dtype).reshape(-1)))
 
         return _linear_operator((out.shape[0], point.shape[0]), out.dtype, matvec, rmatvec)
@@ -109,7 +114,7 @@ def hessian_operator(f: Callable[..., Any]) -> Callable[[Any], Any]:
         point, unravel = ravel(x)
         product = jit(lambda point, v: hvp(lambda p: f(unravel(p)), (point,), (v,)))
 
-        def matvec(v: Any) -> Any:
+        def matvec(v: np.ndarray) -> np.ndarray:
             return np.asarray(product(point, np.asarray(v, point.dtype).reshape(-1)))
 
         return _linear_operator((point.shape[0],) * 2, point.dtype, matvec, matvec)

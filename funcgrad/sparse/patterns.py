@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from math import prod
 from os import PathLike
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -115,7 +115,7 @@ class Pattern:
         self.dense_from = tuple(dense_from)
 
     @classmethod
-    def of(cls, matrix: Any) -> Pattern:
+    def of(cls, matrix: PatternLike) -> Pattern:
         """Make a pattern of the nonzeros of a SciPy sparse array or a two-dimensional array.
 
         Elements that a sparse array stores count as nonzeros, also if they are 0.
@@ -234,9 +234,9 @@ class Pattern:
     def save(self, path: str | PathLike[str]) -> None:
         """Save the pattern as a file of NumPy's, ``.npz``; ``Pattern.load`` reads it."""
         arrays: dict[str, Any] = {
-            f"{name}_{part}": np.array([getattr(leaf, part) for leaf in side], dtype=kind)
+            f"{name}_{field}": np.array([getattr(leaf, field) for leaf in side], dtype=kind)
             for name, side in (("rows", self.rows), ("columns", self.columns))
-            for part, kind in (("name", np.str_), ("size", np.int64))
+            for field, kind in (("name", np.str_), ("size", np.int64))
         }
         with open(path, "wb") as file:
             np.savez(file, indptr=self.indptr, indices=self.indices, shape=self.shape, **arrays)
@@ -277,7 +277,7 @@ class Pattern:
         share = 100 * self.nnz / max(rows * columns, 1)
         head = f"Pattern: {rows} rows, {columns} columns, {self.nnz} nonzeros ({share:.3g} %)"
         picture = braille(self.row_numbers, self.indices, self.shape)
-        dense = [f"dense from {each}" for each in self.dense_from]
+        dense = [f"dense from {operation}" for operation in self.dense_from]
         return "\n".join([head, *picture, *dense])
 
     def _key(self) -> tuple[Any, ...]:
@@ -297,11 +297,15 @@ class Pattern:
         return (), self
 
     @classmethod
-    def __tree_unflatten__(cls, aux: Pattern, children: Any) -> Pattern:
+    def __tree_unflatten__(cls, aux: Pattern, children: object) -> Pattern:
         return aux
 
     def __reduce__(self) -> Any:
         return Pattern, (self.matrix, self.rows, self.columns, self.dense_from)
+
+
+PatternLike: TypeAlias = Any
+"""A pattern, or a matrix whose nonzeros are one."""
 
 
 @answering
@@ -362,10 +366,10 @@ def pattern(
     check_function("sparse.pattern", f)
     check_argnums("sparse.pattern", argnums, False)
 
-    def found(*args: Any, **kwargs: Any) -> Pattern:
+    def pattern_of(*args: Any, **kwargs: Any) -> Pattern:
         return detected("sparse.pattern", f, argnums, args, kwargs, local)
 
-    return found
+    return pattern_of
 
 
 def detected(
@@ -400,8 +404,8 @@ def detected(
         for path, spec in zip(program.result.paths(), program.output_specs, strict=True)
     ]
     parts = [
-        no_rows(leaf.size, width) if each is None else each
-        for each, leaf in zip(outputs, rows, strict=True)
+        no_rows(leaf.size, width) if output is None else output
+        for output, leaf in zip(outputs, rows, strict=True)
     ]
     return Pattern(stacked([*parts, no_rows(0, width)]), rows, columns, tuple(walk.dense))
 
@@ -425,5 +429,5 @@ def _result_name(path: str) -> str:
     >>> _result_name("['loss']"), _result_name("[0]['w']"), _result_name("")
     ('loss', "result[0]['w']", 'result')
     """
-    quoted, _, rest = path[2:].partition("']")
-    return quoted + rest if path.startswith("['") else f"result{path}"
+    quoted, _, further = path[2:].partition("']")
+    return quoted + further if path.startswith("['") else f"result{path}"

@@ -1,7 +1,7 @@
 """Rules for operations that move elements: index maps, reading and writing at places.
 
-Each takes a ``PatternSite`` and returns the rows of its result. Integers that are not known may be any
-integer of their axis.
+Each takes a ``PatternSite`` and returns the rows of its result. Integers that are not known may be
+any integer of their axis.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ def moved_rows(site: PatternSite) -> Rows | Undeclared | None:
     """Move the positions of the elements instead of the elements: from 1 on, as 0 means nothing."""
     rows, arrays, first = [], [], 1
     for k, shape in enumerate(site.shapes):
-        each = site.rows[k]
-        if each is None:
+        dependence = site.rows[k]
+        if dependence is None:
             arrays.append(np.zeros(shape, np.int64))
         else:
             arrays.append(numbered(shape) + first)
-            rows.append(each)
-            first += each.shape[0]
+            rows.append(dependence)
+            first += dependence.shape[0]
     primitive = site.equation.operation
     try:
         numbers = np.asarray(primitive.evaluate(*arrays, **site.params))

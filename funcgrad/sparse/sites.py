@@ -25,7 +25,7 @@ Known: TypeAlias = Mapping[int, Any]
 class UnknownValue:
     """It stands for operands that are not known: every use of it raises."""
 
-    def _refuse(self, *_args: Any, **_kwargs: Any) -> Any:
+    def _refuse(self, *_args: object, **_kwargs: object) -> Any:
         raise TypeError("the value is not known")
 
     __array__ = __bool__ = __eq__ = __invert__ = __abs__ = __neg__ = _refuse

@@ -13,12 +13,13 @@ Tensor([ 1., 10., 10.])
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from operator import add, matmul, mul, sub, truediv
 from types import MappingProxyType
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, TypeAlias
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 import funcgrad.numpy as fnp
 from funcgrad._core.pytree_class import pytree, static_field
@@ -53,6 +54,10 @@ _OPERATORS: Final = MappingProxyType(
     {"add": "__radd__", "subtract": "__rsub__", "multiply": "__rmul__", "matmul": "__rmatmul__"}
 )
 """Operators with an array of NumPy on the left."""
+
+
+Operand: TypeAlias = Any
+"""A sparse array, or one of SciPy's, or an array."""
 
 
 @pytree
@@ -129,7 +134,7 @@ class SparseArray:
     def _nonzeros(self) -> Nonzeros:
         return Nonzeros(self.data, self.pattern)
 
-    def _with(self, data: Any, pattern: Pattern | None = None) -> SparseArray:
+    def _with(self, data: ArrayLike, pattern: Pattern | None = None) -> SparseArray:
         return SparseArray(data, self.pattern if pattern is None else pattern)
 
     # Other forms.
@@ -148,7 +153,7 @@ class SparseArray:
         parts = np.array(self.data), self.indices.copy(), self.indptr.copy()
         return scipy_sparse().csr_array(parts, shape=self.pattern.shape)
 
-    def astype(self, dtype: Any) -> SparseArray:
+    def astype(self, dtype: DTypeLike) -> SparseArray:
         """Convert the nonzeros to a dtype."""
         return self._with(wrap(self.data).astype(dtype))
 
@@ -169,7 +174,7 @@ class SparseArray:
             )
         return self._with(f(wrap(self.data)))
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NoReturn:
         raise LeafError(
             "np.asarray(A) of a sparse array would make it dense. Write A.toarray() for a dense"
             " tensor, or A.to_scipy() for SciPy's sparse array."
@@ -177,7 +182,7 @@ class SparseArray:
 
     # Products.
 
-    def __matmul__(self, other: Any) -> Any:
+    def __matmul__(self, other: Operand) -> Any:
         if (sparse := sparse_operand(other)) is not None:
             return SparseArray(*matrix_product(self._nonzeros, sparse._nonzeros))
         x = fnp.asarray(other)
@@ -194,7 +199,7 @@ class SparseArray:
         out = wrap(sparse_product(concrete(data), concrete(columns), layout=layout))
         return out[..., 0] if x.ndim == 1 else out
 
-    def __rmatmul__(self, other: Any) -> Any:
+    def __rmatmul__(self, other: Operand) -> Any:
         if (sparse := sparse_operand(other)) is not None:
             return sparse @ self
         x = fnp.asarray(other)
@@ -204,7 +209,7 @@ class SparseArray:
             return self._times(x, flipped)
         return fnp.matrix_transpose(self._times(fnp.matrix_transpose(x), flipped))
 
-    def dot(self, other: Any) -> Any:
+    def dot(self, other: Operand) -> Any:
         """The product ``A @ other``."""
         return self @ other
 
@@ -221,12 +226,12 @@ class SparseArray:
 
     # Elementwise arithmetic.
 
-    def __mul__(self, other: Any) -> Any:
+    def __mul__(self, other: Operand) -> Any:
         return self._scaled(other, fnp.multiply, "*")
 
     __rmul__ = multiply = __mul__
 
-    def __truediv__(self, other: Any) -> Any:
+    def __truediv__(self, other: Operand) -> Any:
         if sparse_operand(other) is not None:
             raise ArgumentError(
                 "A / B of sparse arrays divides by the zeros of B. Divide by a number or a dense"
@@ -234,7 +239,7 @@ class SparseArray:
             )
         return self._scaled(other, fnp.divide, "/")
 
-    def _scaled(self, other: Any, combine: Callable[..., Tensor], sign: str) -> Any:
+    def _scaled(self, other: Operand, combine: Callable[..., Tensor], sign: str) -> Any:
         if (sparse := sparse_operand(other)) is not None:
             return SparseArray(*elementwise_product(self._nonzeros, sparse._nonzeros))
         x = fnp.asarray(other)
@@ -273,18 +278,18 @@ class SparseArray:
 
     __pow__ = power
 
-    def __add__(self, other: Any) -> SparseArray:
+    def __add__(self, other: Operand) -> SparseArray:
         return self._sum(other, 1, "+")
 
     __radd__ = __add__
 
-    def __sub__(self, other: Any) -> SparseArray:
+    def __sub__(self, other: Operand) -> SparseArray:
         return self._sum(other, -1, "-")
 
-    def __rsub__(self, other: Any) -> SparseArray:
+    def __rsub__(self, other: Operand) -> SparseArray:
         return -self + other
 
-    def _sum(self, other: Any, sign: int, name: str) -> SparseArray:
+    def _sum(self, other: Operand, sign: int, name: str) -> SparseArray:
         sparse = sparse_operand(other)
         if sparse is None:
             if is_whole(other) and other == 0:  # as sum(matrices) begins
@@ -334,8 +339,8 @@ class SparseArray:
     def __getitem__(self, key: Any) -> Any:
         """Rows, columns or elements: ``A[i]``, ``A[i, j]``, ``A[2:5]``, ``A[:, columns]``.
 
-        Integers give dense vectors and single elements; slices and arrays of integers or booleans give
-        sparse arrays. Keys are static.
+        Integers give dense vectors and single elements; slices and arrays of integers or booleans
+        give sparse arrays. Keys are static.
         """
         block, is_integer = chosen_block(self._nonzeros, key)
         out = SparseArray(*block)
@@ -396,7 +401,7 @@ def array(
     return SparseArray(values, Pattern(matrix))
 
 
-def _checked_shape(shape: Any) -> tuple[int, int]:
+def _checked_shape(shape: Sequence[int]) -> tuple[int, int]:
     if len(shape) != 2 or not all(is_whole(n) and n >= 0 for n in shape):
         raise ShapeError(f"sparse.array: shape has to be (rows, columns), got {shape}.")
     return int(shape[0]), int(shape[1])
@@ -459,7 +464,7 @@ def from_scipy(matrix: Any) -> SparseArray:
     return SparseArray(fnp.asarray(data), Pattern(rows))
 
 
-def sparse_operand(x: Any) -> SparseArray | None:
+def sparse_operand(x: Operand) -> SparseArray | None:
     """An operand as a sparse array: a sparse array, or SciPy's; None for anything else."""
     if isinstance(x, SparseArray):
         return x
@@ -468,8 +473,13 @@ def sparse_operand(x: Any) -> SparseArray | None:
     return None
 
 
-def operated(name: str, x: Any, y: Any) -> Any:
+def operated(name: str, x: Operand, y: Operand) -> Any:
     """Apply Python's operator to a tensor and a sparse array of SciPy, in their order."""
+    if name not in _BY_NAME:
+        raise ArgumentError(
+            f"{name} of a tensor and a sparse array would be dense. Write A.toarray() for the"
+            " sparse array."
+        )
     first, second = [
         converted if (converted := sparse_operand(v)) is not None else v for v in (x, y)
     ]

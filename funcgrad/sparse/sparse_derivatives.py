@@ -6,11 +6,12 @@ elements, and a compiled function that computes them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from copy import copy
 from functools import update_wrapper
 from itertools import pairwise
 from math import prod
+from threading import get_ident
 from typing import Any
 
 import numpy as np
@@ -74,10 +75,33 @@ def _blocks(
         line = []
         for left, right in pairwise(lefts.tolist()):
             inside = (row >= top) & (row < below) & (column >= left) & (column < right)
-            part = pattern.matrix[top:below, left:right]
-            line.append(MatrixBlock(np.flatnonzero(inside), Pattern(part)))
+            block = Pattern(pattern.matrix[top:below, left:right])
+            line.append(MatrixBlock(np.flatnonzero(inside), block))
         grid.append(line)
     return grid
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DerivativeRequest:
+    """The derivative that is asked for.
+
+    Attributes
+    ----------
+    name : str
+        The name of the transformation, for errors.
+    function : callable
+    argnums : int or sequence of int
+    pattern : Pattern or None
+        The user's pattern; None if it is to be detected.
+    verifies : bool
+        Whether each call compares the product with a vector.
+    """
+
+    name: str
+    function: Callable[..., Any]
+    argnums: Argnums
+    pattern: Pattern | None
+    verifies: bool
 
 
 @dataclass(slots=True, eq=False)
@@ -89,15 +113,22 @@ class _Prepared:
     how : Compression
     values : Jitted
         From the arguments to the function's result and the elements of the pattern.
-    stagings : int
-        How often ``values`` had been staged when the pattern was last detected.
+    trusting : int or None
+        The thread that has just detected the pattern for its arguments, and now stages ``values``.
     blocks : list of list of MatrixBlock
     """
 
     how: Compression
     values: Jitted[..., Any]
-    stagings: int = 0
+    trusting: int | None = None
     blocks: list[list[MatrixBlock]] | None = None
+
+
+class _AnotherPathError(Exception):
+    """The function takes a path on which the pattern lacks elements."""
+
+    def __init__(self, pattern: Pattern) -> None:
+        self.pattern = pattern
 
 
 class SparseDerivative:
@@ -107,38 +138,35 @@ class SparseDerivative:
     dtypes, and whenever the function takes a new path through its control flow.
     """
 
-    def __init__(
-        self,
-        name: str,
-        f: Callable[..., Any],
-        argnums: Argnums,
-        given: Any,
-        values: Callable[[Compression], Callable[..., Any]],
-        compress: Callable[[Pattern], Compression],
-        detect: Callable[..., Pattern],
-        verify: bool,
-        gives_value: bool = False,
-    ) -> None:
-        self._name = name
-        self._function = f
-        self._argnums = argnums
-        self._given = None if given is None else Pattern.of(given)
-        self._values = values
-        self._compress = compress
-        self._detect = detect
-        self._verifies = verify
-        self._gives_value = gives_value
+    def __init__(self, request: DerivativeRequest) -> None:
+        self._request = request
         self._known: dict[Hashable, _Prepared] = {}
-        update_wrapper(self, f, updated=())
+        update_wrapper(self, request.function, updated=())
+
+    # The parts in which Jacobians and Hessians differ.
+
+    def _values(
+        self, how: Compression, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> tuple[Any, Tensor]:
+        """The result of the function, if it is needed, and the elements."""
+        raise NotImplementedError
+
+    def _compress(self, pattern: Pattern) -> Compression:
+        raise NotImplementedError
+
+    def _detect(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Pattern:
+        raise NotImplementedError
+
+    def _returned(self, out: Any, matrix: Any) -> Any:
+        return matrix
 
     def __repr__(self) -> str:
-        return f"{self._name}({self._function!r})"
+        return f"{self._request.name}({self._request.function!r})"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         out, data, prepared, chosen = self._evaluate(args, kwargs)
         leaves, structure = pytrees.flatten(out)
-        matrix = self._assembled(leaves, structure, data, prepared, chosen)
-        return (out, matrix) if self._gives_value else matrix
+        return self._returned(out, self._assembled(leaves, structure, data, prepared, chosen))
 
     def pattern(self, *args: Any, **kwargs: Any) -> Pattern:
         """The pattern of the matrix for these arguments."""
@@ -149,44 +177,77 @@ class SparseDerivative:
         how = self._prepared(args, kwargs)[0].how
         return how.forward_count, how.reverse_count
 
-    def _prepared(self, args: Any, kwargs: Any) -> tuple[_Prepared, Chosen]:
-        chosen = choose(self._name, self._function, args, self._argnums)
+    def _prepared(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> tuple[_Prepared, Chosen, Hashable, bool]:
+        """The record for these arguments, its key, and whether its pattern is for their path."""
+        name = self._request.name
+        chosen = choose(name, self._request.function, args, self._request.argnums)
         leaves, structure = pytrees.flatten((args, kwargs))
         key = structure, tuple([spec_of(wrap(leaf)) for leaf in leaves])
         known = self._known.get(key)
+        is_fresh = known is None
         if known is None:
-            pattern = self._given
+            pattern = self._request.pattern
             if pattern is None:
                 pattern = self._detect(args, kwargs)
             size = sum([prod(spec_of(leaf).shape) for leaf in chosen.leaves])
             if pattern.shape[1] != size:
                 raise ShapeError(
-                    f"{self._name}: pattern has {pattern.shape[1]} columns, but the arguments have"
-                    f" {size} elements."
+                    f"{name}: pattern has {pattern.shape[1]} columns, but the arguments have {size}"
+                    " elements."
                 )
             known = self._known[key] = self._made(pattern)
-        return known, chosen
+        return known, chosen, key, is_fresh
 
     def _made(self, pattern: Pattern) -> _Prepared:
         how = self._compress(pattern)
-        return _Prepared(how, jit(self._values(how)))
 
-    def _evaluate(self, args: Any, kwargs: Any) -> tuple[Any, Tensor, _Prepared, Chosen]:
-        prepared, chosen = self._prepared(args, kwargs)
-        out, data = prepared.values(*args, **kwargs)
-        stagings = prepared.values.stagings
-        if stagings > prepared.stagings and self._given is None:
-            first = prepared.stagings == 0
-            prepared.stagings = stagings
-            if not first:  # it took another path: the pattern is the union of all paths'
-                merged = prepared.how.pattern | self._detect(args, kwargs)
-                if merged.nnz > prepared.how.pattern.nnz:
-                    fresh = self._made(merged)
-                    prepared.how, prepared.values, prepared.blocks = fresh.how, fresh.values, None
-                    out, data = prepared.values(*args, **kwargs)
-                    prepared.stagings = prepared.values.stagings
+        def values(*args: Any, **kwargs: Any) -> tuple[Any, Tensor]:
+            self._check_path(prepared, args, kwargs)
+            return self._values(how, args, kwargs)
+
+        prepared = _Prepared(how, jit(update_wrapper(values, self._request.function, updated=())))
+        return prepared
+
+    def _check_path(
+        self, prepared: _Prepared, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> None:
+        """Check, where the products are staged, that the pattern holds on the path that is taken.
+
+        No other thread sees the products of a path before this.
+        """
+        if self._request.pattern is None and prepared.trusting != get_ident():
+            pattern = prepared.how.pattern
+            merged = pattern | self._detect(args, kwargs)
+            if merged.nnz > pattern.nnz:
+                raise _AnotherPathError(merged)
+
+    def _evaluate(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> tuple[Any, Tensor, _Prepared, Chosen]:
+        prepared, chosen, key, is_fresh = self._prepared(args, kwargs)
+        try:
+            out, data = self._run(prepared, is_fresh, args, kwargs)
+        except _AnotherPathError as another:
+            prepared = self._known[key] = self._made(another.pattern)
+            out, data = self._run(prepared, True, args, kwargs)
         self._check(data, prepared, args, kwargs, chosen)
         return out, data, prepared, chosen
+
+    def _run(
+        self,
+        prepared: _Prepared,
+        is_fresh: bool,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+    ) -> tuple[Any, Tensor]:
+        prepared.trusting = get_ident() if is_fresh else None
+        try:
+            out, data = prepared.values(*args, **kwargs)
+        finally:
+            prepared.trusting = None
+        return out, data
 
     def _assembled(
         self,
@@ -198,7 +259,9 @@ class SparseDerivative:
     ) -> Any:
         rows = self._rows(leaves, chosen)
         if prepared.blocks is None:
-            sizes = [[prod(spec_of(leaf).shape) for leaf in each] for each in (rows, chosen.leaves)]
+            sizes = [
+                [prod(spec_of(leaf).shape) for leaf in leaves] for leaves in (rows, chosen.leaves)
+            ]
             prepared.blocks = _blocks(prepared.how.pattern, *sizes)
         lines = [
             chosen.result(
@@ -215,15 +278,21 @@ class SparseDerivative:
         return pytrees.unflatten(structure, lines)
 
     def _check(
-        self, data: Tensor, prepared: _Prepared, args: Any, kwargs: Any, chosen: Chosen
+        self,
+        data: Tensor,
+        prepared: _Prepared,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        chosen: Chosen,
     ) -> None:
         """Compare the product with a fixed vector, if asked for."""
-        if not self._verifies:
+        if not self._request.verifies:
             return
+        name = self._request.name
         value = concrete(data)
         if type(value) not in RAW:
             raise ArgumentError(
-                f"{self._name}: verify=True compares values, and arguments are traced by another"
+                f"{name}: verify=True compares values, and arguments are traced by another"
                 " transformation. Call it outside of grad, vmap and jit."
             )
         pattern = prepared.how.pattern
@@ -237,19 +306,26 @@ class SparseDerivative:
         if wrong.any():
             row = int(np.flatnonzero(wrong)[0])
             raise CheckError(
-                f"{self._name}: the pattern lacks elements: in row {row} the product with a vector"
+                f"{name}: the pattern lacks elements: in row {row} the product with a vector"
                 f" is {expected[row]}, but {product[row]} by the elements of the pattern, as in"
                 f" {int(wrong.sum())} of {pattern.shape[0]} rows. Leave out pattern=, so that it is"
                 " detected."
             )
 
-    def _pushed(self, v: Any, args: Any, kwargs: Any, chosen: Chosen) -> Any:
+    def _pushed(
+        self, v: np.ndarray, args: tuple[Any, ...], kwargs: Mapping[str, Any], chosen: Chosen
+    ) -> Any:
         """The product of the matrix with a vector, by forward mode."""
-        f = self._function
-        return pushed_through(f, v, args, kwargs, chosen)
+        return pushed_through(self._request.function, v, args, kwargs, chosen)
 
 
-def pushed_through(f: Any, v: Any, args: Any, kwargs: Any, chosen: Chosen) -> Any:
+def pushed_through(
+    f: Callable[..., Any],
+    v: np.ndarray,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    chosen: Chosen,
+) -> Any:
     start, tangents = 0, []
     for leaf in chosen.leaves:
         spec = spec_of(leaf)
@@ -257,7 +333,7 @@ def pushed_through(f: Any, v: Any, args: Any, kwargs: Any, chosen: Chosen) -> An
         tangents.append(v[start : start + size].reshape(spec.shape).astype(spec.dtype))
         start += size
 
-    def run(*leaves: Any) -> Any:
+    def run(*leaves: Tensor) -> Any:
         return pytrees.leaves(f(*chosen.arguments(args, leaves), **kwargs))
 
     pushed = jvp(run, [wrap(leaf) for leaf in chosen.leaves], tangents)[1]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from math import prod
-from typing import Any, NoReturn, Self, SupportsIndex
+from typing import Any, Final, NoReturn, Self, SupportsIndex
 
 import numpy as np
 
@@ -217,7 +217,7 @@ class Conversions(AbsentAttributes):
         try:
             array = np.asarray(self._reveal("A NumPy function or np.asarray on t", exact=True))
         except TracerError as error:
-            if sys._getframe(1).f_globals.get("__name__", "").startswith("scipy.sparse"):
+            if _is_operand_of_scipy():
                 return np.array(None)  # so SciPy leaves S @ t to __rmatmul__
             raise held_by_an_array(error) from None
         kind = array.dtype if dtype is None else np.dtype(dtype)
@@ -258,9 +258,24 @@ class Conversions(AbsentAttributes):
         return format(self._scalar(f"format(t, {spec!r})", exact=False), spec)
 
 
-def is_scipy_sparse(x: object) -> bool:
-    """Whether something is a sparse array or matrix of SciPy."""
-    return type(x).__module__.startswith("scipy.sparse")
+_OPERATORS: Final = frozenset("__matmul__ __mul__ __truediv__ __add__ __sub__ __pow__ dot".split())
+
+
+def _is_operand_of_scipy() -> bool:
+    """Whether an operator of SciPy's sparse arrays asks for an array, and not a function."""
+    frame, name = sys._getframe(2), ""
+    module = frame.f_globals.get("__name__", "")
+    while module.startswith("scipy.sparse.") and frame.f_back:
+        if module.startswith("scipy.sparse.linalg."):
+            return False
+        name, frame = frame.f_code.co_name, frame.f_back
+        module = frame.f_globals.get("__name__", "")
+    return name in _OPERATORS
+
+
+def has_scipy_sparse(*operands: object) -> bool:
+    """Whether an operand is a sparse array or matrix of SciPy."""
+    return any(type(x).__module__.startswith("scipy.sparse") for x in operands)
 
 
 def reveal_primal(primal: Value, use: str, exact: bool) -> Raw:

@@ -33,9 +33,7 @@ from funcgrad._core.users_values import (
     operand,
     refuse_exact_numbers,
 )
-from funcgrad._core.users_values import (
-    ArrayLike as ArrayLike,
-)
+from funcgrad._core.users_values import ArrayLike as ArrayLike
 from funcgrad._primitives import elementwise as ew
 from funcgrad._primitives import logic, powers, rounding
 from funcgrad._primitives.complexes import imag, real
@@ -43,7 +41,7 @@ from funcgrad._primitives.contraction import matmul
 from funcgrad._primitives.indexing import index
 from funcgrad._primitives.structural import cast, reverse_axes, swap_last_axes
 from funcgrad.errors import ImmutableError, LeafError, UnsizedError
-from funcgrad.tensor.conversion import Conversions, is_scipy_sparse
+from funcgrad.tensor.conversion import Conversions, has_scipy_sparse
 from funcgrad.tensor.methods import ArrayMethods
 
 _new: Final[Any] = object.__new__  # without the checks of Tensor.__new__
@@ -425,7 +423,7 @@ def operate_generally(primitive: Primitive, x: ArrayLike, y: ArrayLike) -> Tenso
         return apply2(primitive, x, y, True)
     except LeafError as error:
         refuse_exact_numbers(error, x, y)
-        if is_scipy_sparse(x) or is_scipy_sparse(y):
+        if has_scipy_sparse(x, y):
             from funcgrad.sparse.sparse_arrays import operated
 
             return operated(primitive.name, x, y)

@@ -1,5 +1,6 @@
 """Sparse arrays compute as SciPy's do, and are differentiated with respect to their nonzeros."""
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -138,14 +139,15 @@ def test_scipys_arrays_on_either_side() -> None:
         expected = 2 * S.T @ (S @ np.arange(5.0))
         assert_allclose(np.asarray(left), expected)
         assert_allclose(np.asarray(right), expected)
-    A = sparse.from_scipy(S)
+    A: Any = sparse.from_scipy(S)
     assert_allclose(np.asarray((A @ S.T).toarray()), (S @ S.T).toarray())
     assert_allclose(np.asarray(sum([A, S, A]).toarray()), 3 * S.toarray())
 
 
 def test_functions_that_keep_zero() -> None:
     A = sparse.from_scipy(drawn(3))
-    for f in (np.sin, np.tanh, np.expm1, np.absolute, np.sign):
+    functions: Any = (np.sin, np.tanh, np.expm1, np.absolute, np.sign)
+    for f in functions:
         assert_allclose(np.asarray(f(A).toarray()), f(drawn(3).toarray()))
     assert_allclose(np.asarray(A.map(lambda x: x * fnp.exp(x)).toarray()), _times_exp(drawn(3)))
 
@@ -222,3 +224,19 @@ def test_wrong_calls_say_so(name: str) -> None:
     call, message = REFUSED[name]
     with pytest.raises(fg.errors.FuncgradError, match=message):
         call(sparse.from_scipy(drawn(3)))
+
+
+def test_functions_of_scipy_say_that_they_take_arrays() -> None:
+    from scipy.sparse import linalg
+
+    S = scipy.sparse.csr_array(np.eye(3))
+    for f in (
+        lambda x: S.multiply(x),
+        lambda x: linalg.spsolve(S, x),
+        lambda x: linalg.aslinearoperator(S) @ x,
+        lambda x: scipy.sparse.coo_array((x, (np.arange(3), np.arange(3)))),
+    ):
+        with pytest.raises(fg.errors.TracerError, match=r"scipy\.sparse.* accepts only arrays"):
+            fg.grad(lambda x, f=f: f(x).sum())(fnp.ones(3))
+    with pytest.raises(fg.errors.ArgumentError, match="would be dense"):
+        operator.gt(fg.tensor(np.ones(3)), S)

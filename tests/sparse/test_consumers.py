@@ -29,7 +29,7 @@ def test_least_squares() -> None:
 
 
 def test_trust_constr() -> None:
-    seen = []
+    seen: list[Any] = []
 
     def fun(x: Any) -> Any:
         return fnp.sum(chained(x) ** 2)

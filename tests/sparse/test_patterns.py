@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import sparse
+from funcgrad.sparse import dependence
 from funcgrad.sparse.compression import compression
 from funcgrad.sparse.patterns import Pattern
 
@@ -144,14 +145,48 @@ def test_drawn_programs_lack_nothing(program: list[Callable[[Any], Any]], seed: 
     assert not (at_point & ~found(f, x, local=True)).any()
 
 
-def test_a_rule_that_lacks_elements_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    from funcgrad.sparse import dependence
+MUTATED = {
+    "elementwise_rows": "jit",
+    "reduction_rows": "sum along an axis",
+    "scan_rows": "cumulative sum",
+    "moved_rows": "concatenate",
+    "added_rows": "transposed",
+    "contraction_rows": "product with a known stencil",
+    "gathered_rows": "known places",
+    "scattered_rows": "added places",
+    "lettered_rows": "norm",
+    "along_rows": "transform",
+    "united": "cond",
+    "stacked": "scan",
+}
+"""For each rule a function by whose pattern its mistakes are seen."""
 
-    right = dependence.moved_rows
-    monkeypatch.setattr(dependence, "moved_rows", lambda site: right(site)[::-1])
+
+@pytest.mark.parametrize("rule", MUTATED)
+def test_a_rule_that_lacks_elements_would_be_seen(
+    rule: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    f = {
+        **EXACT,
+        "transposed": lambda x: fg.vjp(lambda y: fnp.concatenate([y[:2], y[:3]]), x)[1](x)[0],
+        "transform": lambda x: fnp.fft.fft(x + 0j).real,
+        "cond": lambda x: fg.cond(x[0] > 9, lambda x: x, lambda x: x[::-1], x),
+    }[MUTATED[rule]]
     x = np.array([1.5, -0.5, 2.5, 3.5, -1.25])
-    f = EXACT["concatenate"]
-    assert (nonzeros(f, x) & ~found(f, x)).any()
+    at_point = nonzeros(f, x)
+    assert not (at_point & ~found(f, x)).any()
+    right: Any = getattr(dependence, rule)
+
+    def mutated(*args: Any) -> Any:
+        rows = right(*args)
+        if not scipy.sparse.issparse(rows):
+            return rows
+        dense = rows.toarray()
+        dense[np.flatnonzero(dense.any(axis=1))[-1]] = False  # as if it depended on nothing
+        return scipy.sparse.csr_array(dense)
+
+    monkeypatch.setattr(dependence, rule, mutated)
+    assert (at_point & ~found(f, x)).any()
 
 
 # ------------------------------------------------------------------------ published patterns

@@ -63,7 +63,7 @@ def least_squares(
 
     The Jacobian is computed in forward mode if there are at most as many variables as residuals,
     else in reverse mode. With ``tr_solver="lsmr"`` or ``jac_sparsity=`` it is a sparse matrix, of a
-    few products: use this for many variables of which each residual depends on few.
+    few products: use this if each residual depends on few of many variables.
 
     Parameters
     ----------

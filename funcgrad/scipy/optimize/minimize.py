@@ -196,9 +196,14 @@ def minimize(
         )
     if limits is not None and name != "trust-constr":  # it returns multipliers instead
         result.active_mask = np.asarray(sides(result.x, *limits), int)
-    result.x = variables.tree_of(result.x)
+    return _with_trees(result, variables)
+
+
+def _with_trees(result: dict[str, Any], variables: Variables) -> dict[str, Any]:
+    """SciPy's result, with trees in place of vectors."""
+    result["x"] = variables.tree_of(result["x"])
     if np.shape(result.get("jac")) == variables.start.shape:
-        result.jac = variables.tree_of(result.jac)
+        result["jac"] = variables.tree_of(result["jac"])
     return result
 
 

@@ -42,7 +42,7 @@ def _square(A: Any, operation: str) -> SparseArray:  # SciPy's name
     return matrix
 
 
-def _number_inside(value: Value) -> Value | None:
+def _value_inside(value: Value) -> Value | None:
     """The raw value inside of reverse mode's tracers; None inside of other transformations."""
     while isinstance(value, TracedValue):
         if not isinstance(value._trace, Recorder):
@@ -52,8 +52,8 @@ def _number_inside(value: Value) -> Value | None:
 
 
 def _factors(matrix: SparseArray, layout: SparseLayout) -> SparseFactors | None:
-    """The factors of a matrix with known numbers, for the solution and for all its derivatives."""
-    data = _number_inside(concrete(wrap(matrix.data)))
+    """The factors of a matrix with known values, for the solution and for all its derivatives."""
+    data = _value_inside(concrete(wrap(matrix.data)))
     if data is None or np.ndim(data) != 1:
         return None
     values = np.asarray(data)
@@ -229,7 +229,7 @@ def splu(A: Any) -> SparseLU:  # SciPy's name
     factors = _factors(matrix, layout)
     if factors is None:
         raise TracerError(
-            "splu: the matrix is traced, so there are no numbers to factor. Inside of jit, vmap and"
+            "splu: the matrix is traced, so nothing can be factored yet. Inside of jit, vmap and"
             " jvp use spsolve(A, b)."
         )
     return SparseLU(matrix, layout, factors)

@@ -37,8 +37,8 @@ def _lacks_nothing(case: Case) -> None:
     matrix = np.concatenate([np.asarray(t).reshape(width, -1) for t in tangents], axis=1).T
     is_nonzero = (matrix != 0) & ~np.isnan(matrix)  # a product of 0 and an infinity is NaN
     for is_local in (False, True)[: 2 if case.number % 3 == 0 else 1]:  # in turns
-        found = pattern(f, argnums=tuple(range(len(point))), local=is_local)(*point)
-        lacking = np.argwhere(is_nonzero & ~found.matrix.toarray())
+        declared = pattern(f, argnums=tuple(range(len(point))), local=is_local)(*point)
+        lacking = np.argwhere(is_nonzero & ~declared.matrix.toarray())
         require(
             not len(lacking),
             f"local={is_local}: {len(lacking)} elements of the Jacobian are not in the pattern, the"
