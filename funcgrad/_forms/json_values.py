@@ -13,6 +13,8 @@ the others become objects with the name of their type::
     Color.RED                    {"enum": "module:Color", "member": "RED"}
     Point(1, 2), a named tuple   {"namedtuple": "module:Point", "items": [1, 2]}
     a class or a function        {"reference": "module:name"}
+    an object of a class with    {"made": "module:Class", "of": [1, 2]}
+    ``__static_parts__``
 
 ``place`` describes where a value is in the program, for error messages.
 
@@ -85,6 +87,9 @@ def to_data(value: Any, place: str) -> Data:
     if isinstance(value, tuple) and hasattr(kind, "_fields"):
         items = [to_data(member, place) for member in value]
         return {"namedtuple": reference_to(kind, place), "items": items}
+    if hasattr(kind, "__static_parts__"):
+        parts = to_data(value.__static_parts__(), place)
+        return {"made": reference_to(kind, place), "of": parts}
     if isinstance(value, (type, FunctionType)):
         return {"reference": reference_to(value, place)}
     raise ProgramError(
@@ -224,6 +229,13 @@ def _namedtuple(data: Data, place: str) -> Any:
     return tuple.__new__(kind, items)
 
 
+def _made(data: Data, place: str) -> Any:
+    kind = named(read(data, "made", str, place), place)
+    if not (isinstance(kind, type) and hasattr(kind, "__of_static_parts__")):
+        raise ProgramError(f"{place}: {data['made']} is not made of static parts.")
+    return kind.__of_static_parts__(from_data(data.get("of"), place))
+
+
 _READERS: Final[Mapping[str, Callable[[Data, str], Any]]] = MappingProxyType(
     {
         "float": _float,
@@ -236,6 +248,7 @@ _READERS: Final[Mapping[str, Callable[[Data, str], Any]]] = MappingProxyType(
         "bytes": lambda data, place: from_base64(read(data, "bytes", str, place), place),
         "enum": _enum,
         "namedtuple": _namedtuple,
+        "made": _made,
         "reference": lambda data, place: named(read(data, "reference", str, place), place),
     }
 )

@@ -248,6 +248,14 @@ class SparseFactors:
             raise MatrixError("spsolve: the matrix is singular.") from error
         return cls(lu, data.dtype, "N" if layout.is_transposed else "T")
 
+    def __static_parts__(self) -> tuple[Hashable, ...]:
+        """Nothing: a program that is saved and read factors its matrix again."""
+        return ()
+
+    @classmethod
+    def __of_static_parts__(cls, _parts: object) -> None:
+        return None
+
     def adjoint(self) -> SparseFactors:
         """The factors of the adjoint matrix, for nonzeros that are conjugated."""
         trans = {"N": "H", "H": "N", "T": "C", "C": "T"}[self.trans]

@@ -22,6 +22,7 @@ from types import NoneType
 from typing import Any, Final, TypeAlias
 
 from funcgrad._core.pytrees import Structure, Token, walk
+from funcgrad.io.digests import text_digest
 from funcgrad.tree.path_texts import path_text, step_text
 
 Leaves: TypeAlias = list[tuple[str, str]]
@@ -77,6 +78,9 @@ def _static_text(value: object) -> str:
         return "{" + ", ".join(sorted(map(_static_text, value))) + "}"
     if type(value) is tuple:
         return "(" + ", ".join(map(_static_text, value)) + ")"
+    if hasattr(type(value), "__static_parts__"):
+        parts = text_digest(_static_text(value.__static_parts__()))
+        return f"{type(value).__qualname__} {parts}"
     name = getattr(value, "__qualname__", None)
     if name is not None:
         return f"{getattr(value, '__module__', '')}.{name}"

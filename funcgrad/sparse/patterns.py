@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cached_property
 from math import prod
 from os import PathLike
@@ -68,7 +68,8 @@ class Pattern:
     Rows are the elements of the result, and columns the elements of the arguments, in the order of
     the leaves of their pytrees, and in C order within a leaf. Functions return patterns; make one
     of a matrix of your own by ``Pattern.of``. Patterns are immutable, can be compared and hashed,
-    and are pytrees without leaves, so functions under ``jit`` can take and return them.
+    and are pytrees without leaves, so functions under ``jit`` can take and return them. Programs whose
+    arguments hold one can be saved.
 
     Attributes
     ----------
@@ -299,6 +300,26 @@ class Pattern:
     @classmethod
     def __tree_unflatten__(cls, aux: Pattern, children: object) -> Pattern:
         return aux
+
+    def __static_parts__(self) -> tuple[Hashable, ...]:
+        """What saved programs and files store of a pattern; the names of leaves are not kept."""
+        return tuple(self.layout)
+
+    @classmethod
+    def __of_static_parts__(cls, parts: tuple[bytes, bytes, tuple[int, int], bool]) -> Pattern:
+        """Make a pattern of stored parts.
+
+        Raises
+        ------
+        ValueError
+            They are not those of a pattern.
+        """
+        layout = SparseLayout(*parts)
+        rows, columns = layout.coordinates
+        out = cls(scipy_sparse().coo_array((rows >= 0, (rows, columns)), layout.size).tocsr())
+        if out.layout != layout:
+            raise ValueError("the indices do not ascend")
+        return out
 
     def __reduce__(self) -> Any:
         return Pattern, (self.matrix, self.rows, self.columns, self.dense_from)

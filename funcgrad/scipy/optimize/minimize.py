@@ -199,7 +199,7 @@ def minimize(
     return _with_trees(result, variables)
 
 
-def _with_trees(result: dict[str, Any], variables: Variables) -> dict[str, Any]:
+def _with_trees(result: dict[str, Vector], variables: Variables) -> dict[str, Vector]:
     """SciPy's result, with trees in place of vectors."""
     result["x"] = variables.tree_of(result["x"])
     if np.shape(result.get("jac")) == variables.start.shape:
