@@ -15,12 +15,14 @@ array([[1.],
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from copy import copy
 from math import prod
 from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from funcgrad._base.locks import cached_property
 from funcgrad._core.primitive import Kinks, Linear, Linearized, Primitive, Sample
 from funcgrad._core.specs import Shape, Spec, dtype_of, shape_of
 from funcgrad._core.structure.structures import OWNS, Opaque
@@ -48,7 +50,14 @@ def _scipy_sparse() -> tuple[ModuleType, ModuleType]:
     return scipy.sparse, scipy.sparse.linalg
 
 
-class SparseLayout(NamedTuple):
+class _LayoutFields(NamedTuple):
+    indptr: bytes
+    indices: bytes
+    shape: tuple[int, int]
+    is_transposed: bool = False
+
+
+class SparseLayout(_LayoutFields):
     """Where the nonzeros of a matrix are, as a hashable parameter that can be saved.
 
     Attributes
@@ -61,11 +70,6 @@ class SparseLayout(NamedTuple):
         Whether the matrix is the transpose of the one that the other fields describe.
     """
 
-    indptr: bytes
-    indices: bytes
-    shape: tuple[int, int]
-    is_transposed: bool = False
-
     @classmethod
     def of(cls, indptr: Array, indices: Array, shape: tuple[int, int]) -> SparseLayout:
         """Make a layout of integer arrays."""
@@ -73,17 +77,17 @@ class SparseLayout(NamedTuple):
         starts, columns = [np.ascontiguousarray(x, dtype).tobytes() for x in (indptr, indices)]
         return cls(starts, columns, shape)
 
-    @property
+    @cached_property
     def flipped(self) -> SparseLayout:
         """The layout of the transpose, with the nonzeros in the same order."""
-        return self._replace(is_transposed=not self.is_transposed)
+        return SparseLayout(self.indptr, self.indices, self.shape, not self.is_transposed)
 
     @property
     def size(self) -> tuple[int, int]:
         """The numbers of rows and columns."""
         return self.shape[::-1] if self.is_transposed else self.shape
 
-    @property
+    @cached_property
     def coordinates(self) -> tuple[Array, Array]:
         """The row and the column of each nonzero."""
         indices, indptr = self._arrays()
@@ -92,9 +96,20 @@ class SparseLayout(NamedTuple):
 
     def matrix(self, data: Array) -> Any:
         """SciPy's array, of compressed rows, or of compressed columns for a transpose."""
+        out = copy(self._template)
+        out.data = np.ascontiguousarray(data)
+        return out
+
+    @cached_property
+    def _template(self) -> Any:
+        """The matrix with other nonzeros: its constructor takes longer than a product."""
         sparse, _ = _scipy_sparse()
         make = sparse.csc_array if self.is_transposed else sparse.csr_array
-        return make((np.ascontiguousarray(data), *self._arrays()), shape=self.size)
+        indices, indptr = self._arrays()
+        return make((np.zeros(len(indices)), indices, indptr), shape=self.size)
+
+    def __reduce__(self) -> Any:
+        return SparseLayout, tuple(self)
 
     def _arrays(self) -> tuple[Array, Array]:
         dtype = np.dtype(np.int32 if len(self.indptr) == 4 * (self.shape[0] + 1) else np.int64)
@@ -176,6 +191,8 @@ def _multiply(data: Array, x: Array, layout: SparseLayout) -> Any:
     data, x = np.asarray(data, dtype), np.asarray(x, dtype)
     if not (data.size and x.size):
         return np.zeros((*x.shape[:-2], rows, x.shape[-1]), dtype)
+    if data.ndim == 1 and x.ndim == 2:
+        return layout.matrix(data) @ x
     if data.ndim == 1:
         across = np.moveaxis(x, -2, 0)  # all columns of the stack at once
         out = layout.matrix(data) @ across.reshape(across.shape[0], -1)

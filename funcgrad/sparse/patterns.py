@@ -68,8 +68,8 @@ class Pattern:
     Rows are the elements of the result, and columns the elements of the arguments, in the order of
     the leaves of their pytrees, and in C order within a leaf. Functions return patterns; make one
     of a matrix of your own by ``Pattern.of``. Patterns are immutable, can be compared and hashed,
-    and are pytrees without leaves, so functions under ``jit`` can take and return them. Programs whose
-    arguments hold one can be saved.
+    and are pytrees without leaves, so functions under ``jit`` can take and return them. Such
+    programs can be saved.
 
     Attributes
     ----------
