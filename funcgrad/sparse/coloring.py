@@ -28,13 +28,29 @@ from funcgrad.sparse.element_rows import Indices, Rows, identity_rows
 
 
 def column_colors(rows: Rows) -> Indices:
-    """Color columns so that columns of one color share no row; the fullest columns come first."""
+    """Color columns so that columns of one color share no row; the fullest columns come first.
+
+    Coloring again in an order that keeps the columns of a color together never needs more colors
+    (Culberson, "Iterated greedy graph coloring and the difficulty landscape", 1992): first with the
+    rarest colors in front, then with the last.
+    """
     columns = rows.tocsc()
     starts, members = columns.indptr.tolist(), columns.indices.tolist()
-    order = np.argsort(-np.diff(columns.indptr), kind="stable").tolist()
-    taken = [0] * rows.shape[0]  # for each row the colors of its columns, as bits
-    colors = [0] * rows.shape[1]
-    for column in order:
+    colors = _greedy(starts, members, np.argsort(-np.diff(starts), kind="stable"), rows.shape[0])
+    fewest = np.diff(rows.indptr).max(initial=0)  # the columns of a row all differ
+    for by_size in (True, False):
+        if colors.max(initial=-1) < fewest:
+            break
+        first = np.bincount(colors)[colors] if by_size else -colors
+        colors = _greedy(starts, members, np.lexsort((colors, first)), rows.shape[0])
+    return colors
+
+
+def _greedy(starts: list[int], members: list[int], order: Indices, rows: int) -> Indices:
+    """Give each column, in an order, the least color that no column of its rows has."""
+    taken = [0] * rows  # for each row the colors of its columns, as bits
+    colors = [0] * len(order)
+    for column in order.tolist():
         inside = members[starts[column] : starts[column + 1]]
         used = 0
         for row in inside:
