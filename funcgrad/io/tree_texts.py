@@ -78,8 +78,9 @@ def _static_text(value: object) -> str:
         return "{" + ", ".join(sorted(map(_static_text, value))) + "}"
     if type(value) is tuple:
         return "(" + ", ".join(map(_static_text, value)) + ")"
-    if hasattr(type(value), "__static_parts__"):
-        parts = text_digest(_static_text(value.__static_parts__()))
+    static_parts = getattr(value, "__static_parts__", None)
+    if static_parts is not None and not isinstance(value, type):
+        parts = text_digest(_static_text(static_parts()))
         return f"{type(value).__qualname__} {parts}"
     name = getattr(value, "__qualname__", None)
     if name is not None:

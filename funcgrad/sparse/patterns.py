@@ -302,7 +302,7 @@ class Pattern:
         return aux
 
     def __static_parts__(self) -> tuple[Hashable, ...]:
-        """What saved programs and files store of a pattern; the names of leaves are not kept."""
+        """The parts that saved programs and files store; names of leaves are not among them."""
         return tuple(self.layout)
 
     @classmethod

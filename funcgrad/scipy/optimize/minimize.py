@@ -202,7 +202,7 @@ def minimize(
 def _with_trees(result: dict[str, Vector], variables: Variables) -> dict[str, Vector]:
     """SciPy's result, with trees in place of vectors."""
     result["x"] = variables.tree_of(result["x"])
-    if np.shape(result.get("jac")) == variables.start.shape:
+    if "jac" in result and np.shape(result["jac"]) == variables.start.shape:
         result["jac"] = variables.tree_of(result["jac"])
     return result
 

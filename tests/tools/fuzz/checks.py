@@ -474,6 +474,31 @@ _ADDING: Final = frozenset("fold_into_contractions optimize prepared put_rows_la
 RULES: Final = MappingProxyType(every_rule())
 
 
+def _stays_within_its_pattern(subject: Subject) -> None:
+    """Check that results move only where the pattern says that they depend on what moved."""
+    try:
+        fg.program(subject.F)(*subject.xs)
+    except TracerError:
+        return  # what is not staged has no pattern
+    draws = subject.rng("pattern")
+    masks = [draws.uniform(size=np.shape(t)) < 0.3 for t in subject.tangents]
+    pairs = zip(subject.tangents, masks, strict=True)
+    tangents = tuple([np.where(mask, t, np.zeros_like(t)) for t, mask in pairs])
+    leaves = pytrees.leaves(fg.jvp(subject.F, subject.xs, tangents)[1])
+    change = np.concatenate([np.zeros(0), *[np.asarray(leaf).reshape(-1) for leaf in leaves]])
+    has_moved = np.concatenate([mask.reshape(-1) for mask in masks])
+    positions = tuple(range(len(subject.xs)))
+    for is_local in (False, True):
+        pattern = fg.sparse.pattern(subject.F, positions, local=is_local)(*subject.xs)
+        is_still = pattern.matrix.astype(int) @ has_moved.astype(int) == 0
+        wrong = np.flatnonzero(is_still & (change != 0) & ~np.isnan(change))
+        if len(wrong):
+            raise DifferenceError(
+                f"element {wrong[0]} of the result moves, and its row of the pattern is empty in"
+                f" the columns that moved (local={is_local})"
+            )
+
+
 def _rules(are_exact: bool) -> Rules:
     own = [name for name in RULES if is_exact(name) == are_exact]
     return joined(
@@ -538,6 +563,7 @@ def _checks() -> dict[str, Check]:
         "reverse over forward": _symmetric(_reverse_over_forward),
         "reverse over reverse": _symmetric(_reverse_over_reverse),
         "forward over forward": Check(_forward_over_forward, "derivatives symmetric"),
+        "pattern": Check(_stays_within_its_pattern, "derivatives"),
         "second differences": Check(_second_differences, "derivatives"),
         "jit of hvp": derived("second", lambda s: fg.jit(s.second)(*s.point), 4.0),
         "hvp of jit": _second(lambda s: fg.jit(s.f), True),

@@ -21,6 +21,7 @@ import funcgrad.scipy.fft
 import funcgrad.scipy.linalg
 import funcgrad.scipy.special
 from funcgrad._core.primitive import Primitive
+from funcgrad._primitives.sparse_matrices import SparseLayout
 from tests.conformance import every_primitive, strangers
 
 __all__ = ["LOOKS", "MOTIFS", "NAMED", "PRIMITIVES", "every_function", "parameter_text"]
@@ -139,6 +140,8 @@ def parameter_text(value: Any) -> str:
     """A static parameter as Python text."""
     if isinstance(value, np.dtype):
         return f"np.dtype('{value}')"
+    if isinstance(value, SparseLayout):
+        return repr(value)
     if isinstance(value, tuple):
         inside = ", ".join([parameter_text(each) for each in value])
         return f"({inside},)" if value else "()"

@@ -14,6 +14,7 @@ import funcgrad.scipy.fft
 import funcgrad.scipy.linalg
 import funcgrad.scipy.special
 import funcgrad.scipy.stats
+from funcgrad._primitives.sparse_matrices import SparseLayout
 from funcgrad.tensor.tensor import apply
 from tests.conformance import every_primitive, strangers
 from tests.passes.forms_of_matrices import GROUNDS
@@ -22,6 +23,7 @@ from tests.strangers.eigenvalues import eigenvalues
 from tests.strangers.iteration import iterated
 
 __all__ = [
+    "SparseLayout",
     "above",
     "between",
     "branched",
