@@ -85,7 +85,8 @@ class SparseLayout(_LayoutFields):
     @property
     def size(self) -> tuple[int, int]:
         """The numbers of rows and columns."""
-        return self.shape[::-1] if self.is_transposed else self.shape
+        rows, columns = self.shape
+        return (columns, rows) if self.is_transposed else self.shape
 
     @cached_property
     def coordinates(self) -> tuple[Array, Array]:

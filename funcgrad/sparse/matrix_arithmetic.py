@@ -117,7 +117,7 @@ def chosen_block(a: Nonzeros, key: Any) -> tuple[Nonzeros, tuple[bool, ...]]:
     keys = key if isinstance(key, tuple) else (key,)
     if len(keys) > 2:
         raise AxisError(f"A[key]: a sparse array has 2 axes, got {len(keys)} keys.")
-    rows, columns = keys[0], keys[1] if len(keys) == 2 else slice(None)
+    rows, columns = (*keys, slice(None), slice(None))[:2]
     chosen_rows = _chosen(rows, a.pattern.shape[0], 0)
     chosen_columns = _chosen(columns, a.pattern.shape[1], 1)
     return _block(a, chosen_rows, chosen_columns), (is_whole(rows), is_whole(columns))

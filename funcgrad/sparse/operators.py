@@ -117,6 +117,6 @@ def hessian_operator(f: Callable[..., Any]) -> Callable[[Any], Any]:
         def matvec(v: np.ndarray) -> np.ndarray:
             return np.asarray(product(point, np.asarray(v, point.dtype).reshape(-1)))
 
-        return _linear_operator((point.shape[0],) * 2, point.dtype, matvec, matvec)
+        return _linear_operator((point.shape[0], point.shape[0]), point.dtype, matvec, matvec)
 
     return operator

@@ -88,7 +88,7 @@ class SparseArray:
         if method == "__call__" and not options:
             if len(inputs) == 1 and name in KEEP_ZERO:
                 return self._with(getattr(fnp, name)(self.data))
-            if name in _OPERATORS and inputs[1] is self:
+            if name in _OPERATORS and inputs[-1] is self:
                 return getattr(self, _OPERATORS[name])(inputs[0])
         raise ArgumentError(
             f"np.{name} of a sparse array is not there: it would be dense, or has no rule. Write"

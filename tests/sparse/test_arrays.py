@@ -240,3 +240,8 @@ def test_functions_of_scipy_say_that_they_take_arrays() -> None:
             fg.grad(lambda x, f=f: f(x).sum())(fnp.ones(3))
     with pytest.raises(fg.errors.ArgumentError, match="would be dense"):
         operator.gt(fg.tensor(np.ones(3)), S)
+
+
+def test_an_empty_key_selects_everything() -> None:
+    A = sparse.eye(3)
+    assert A[()].toarray().tolist() == A.toarray().tolist()
