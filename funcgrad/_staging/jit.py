@@ -26,8 +26,6 @@ from types import MethodType
 from typing import Any, Final, Generic, ParamSpec, TypeVar
 from weakref import WeakMethod
 
-import numpy as np
-
 from funcgrad._backends.choice import LateChoice, chosen_backend, thread_count
 from funcgrad._backends.interface import MISS, Backend, Compiled, DirectlyCalled, evaluated
 from funcgrad._backends.numpy.backend import NUMPY
@@ -48,14 +46,22 @@ from funcgrad._staging.eagerness import belongs_to_caller, unstaged_entries
 from funcgrad._staging.entry import Form, argument_type, write_entry
 from funcgrad._staging.lowered import Failure, Lowered
 from funcgrad._staging.signature import Signature, make_variant
-from funcgrad._staging.static_arguments import exact, hinted, parts_of, static_places, unhashable
+from funcgrad._staging.static_arguments import (
+    Static,
+    exact,
+    hinted,
+    parts_of,
+    same_values,
+    static_places,
+    unhashable,
+    with_static,
+)
 from funcgrad._transforms.answers import UnstagedError
 from funcgrad._transforms.arguments import call_values, check_function
 from funcgrad._transforms.stage import stage
 from funcgrad._transforms.transformed import importable_name
 from funcgrad._transforms.with_derivative import example
 from funcgrad.errors import ArgumentError, FuncgradError, LeafError
-from funcgrad.tensor.tensor import wrap
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -64,7 +70,6 @@ _MOST_VARIANTS: Final = 16
 _MOST_SIGNATURES: Final = 256
 _MOST_ENTRIES: Final = 8
 _MOST_FAILURES: Final = 8
-_Static = tuple[tuple[int | str, Hashable, Any], ...]
 
 
 class JitWarning(RuntimeWarning):
@@ -173,17 +178,17 @@ class Jitted(DirectlyCalled, Generic[P, R]):
             while result is MISS:
                 # Guards may have divided a batch, so that other examples are left.
                 examples = [example(value) for value in values]
-                if any(map(_same_values, staged, [examples] * len(staged))):
+                if any(map(same_values, staged, [examples] * len(staged))):
                     break
                 staged.append(examples)
-                if self._fresh(variants, *_arguments(examples, structure, static)) is MISS:
+                if self._fresh(variants, *with_static(examples, structure, static)) is MISS:
                     break
                 result = variants.run_inside(values)
             if result is not MISS:
                 return result
         return self._function(*args, **kwargs)
 
-    def _values(self, leaves: Sequence[Any], structure: Structure, static: _Static) -> list[Value]:
+    def _values(self, leaves: Sequence[Any], structure: Structure, static: Static) -> list[Value]:
         try:
             return call_values("jit", self._function, leaves, structure)
         except FuncgradError:
@@ -317,7 +322,7 @@ class Jitted(DirectlyCalled, Generic[P, R]):
         static, (dynamic, named) = self._split(args, kwargs)
         return stage("jit", self._partial(static) if static else self._function, dynamic, named)
 
-    def _partial(self, static: _Static) -> Callable[..., R]:
+    def _partial(self, static: Static) -> Callable[..., R]:
         """The function with its static arguments filled in; its signature lacks them."""
         fixed = [(place, value) for place, _, value in static if isinstance(place, int)]
         named = {place: value for place, _, value in static if isinstance(place, str)}
@@ -372,7 +377,7 @@ class Jitted(DirectlyCalled, Generic[P, R]):
             f" {self.__name__}.failures[-1].program.to_text()."
         )
 
-    def _split(self, args: Any, kwargs: Any) -> tuple[_Static, tuple[Any, Any]]:
+    def _split(self, args: Any, kwargs: Any) -> tuple[Static, tuple[Any, Any]]:
         """Split off the static arguments: triples of position or name, exact key, and value."""
         if not self._static:
             return (), (args, kwargs)
@@ -397,26 +402,6 @@ class Jitted(DirectlyCalled, Generic[P, R]):
 
 _BY_PYTHON: Final = Jitted.__call__
 """It is called if machine code, which may become ``__call__``, does not take a call."""
-
-
-def _arguments(
-    values: Sequence[Value], structure: Structure, static: _Static
-) -> tuple[list[Any], dict[str, Any]]:
-    """The arguments of a call, positional and named, with these leaves and the static ones."""
-    dynamic, named = pytrees.unflatten(structure, [wrap(value) for value in values])
-    positional = list(dynamic)
-    for place, _, value in static:
-        if isinstance(place, int):
-            positional.insert(place, value)
-        else:
-            named[place] = value
-    return positional, named
-
-
-def _same_values(values: Sequence[Value], others: Sequence[Value]) -> bool:
-    """Whether raw values have the same bits."""
-    pairs = zip(values, others, strict=True)
-    return all(np.asarray(one).tobytes() == np.asarray(other).tobytes() for one, other in pairs)
 
 
 @answering

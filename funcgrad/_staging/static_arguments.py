@@ -9,12 +9,40 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import fields
 from inspect import Parameter, signature
-from typing import Any
+from typing import Any, TypeAlias
 
+import numpy as np
+
+from funcgrad._core import pytrees
 from funcgrad._core.pytrees import Structure
+from funcgrad._core.trace import Value
 from funcgrad._programs.equation import exact_key
 from funcgrad._transforms.arguments import argument_name, forgotten
 from funcgrad.errors import ArgumentError
+from funcgrad.tensor.tensor import wrap
+
+Static: TypeAlias = tuple[tuple[int | str, Hashable, Any], ...]
+"""Static arguments: the position or name of each, a key of its value, and the value."""
+
+
+def with_static(
+    values: Sequence[Value], structure: Structure, static: Static
+) -> tuple[list[Any], dict[str, Any]]:
+    """The arguments of a call, positional and named, with these leaves and the static ones."""
+    dynamic, named = pytrees.unflatten(structure, [wrap(value) for value in values])
+    positional = list(dynamic)
+    for place, _, value in static:
+        if isinstance(place, int):
+            positional.insert(place, value)
+        else:
+            named[place] = value
+    return positional, named
+
+
+def same_values(values: Sequence[Value], others: Sequence[Value]) -> bool:
+    """Whether raw values have the same bits."""
+    pairs = zip(values, others, strict=True)
+    return all(np.asarray(one).tobytes() == np.asarray(other).tobytes() for one, other in pairs)
 
 
 def static_places(f: Callable[..., Any], numbers: object, names: object) -> frozenset[int | str]:
