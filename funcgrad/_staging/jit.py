@@ -151,9 +151,8 @@ class Jitted(DirectlyCalled, Generic[P, R]):
             return self._inside(args, kwargs, values, structure)
         argument_types = tuple([argument_type(value) for value in values])
         parts = parts_of(structure)
-        variants = self._signature(
-            (structure, parts, tuple([arg[:2] for arg in static]), argument_types)
-        )
+        key = structure, parts, tuple([arg[:2] for arg in static]), argument_types
+        variants = self._signature(key)
         result: R = variants.run(values)
         if result is MISS:
             fresh = self._fresh(variants, args, kwargs)
@@ -169,9 +168,8 @@ class Jitted(DirectlyCalled, Generic[P, R]):
         examples = [example(value) for value in values]
         argument_types = tuple([argument_type(value) for value in examples])
         parts = parts_of(structure)
-        variants = self._signature(
-            (structure, parts, tuple([arg[:2] for arg in static]), argument_types)
-        )
+        key = structure, parts, tuple([arg[:2] for arg in static]), argument_types
+        variants = self._signature(key)
         with suppress(FuncgradError):  # calling the function itself gives a better error
             result: R = variants.run_inside(values)
             staged: list[list[Value]] = []
