@@ -87,9 +87,9 @@ def to_data(value: Any, place: str) -> Data:
     if isinstance(value, tuple) and hasattr(kind, "_fields"):
         items = [to_data(member, place) for member in value]
         return {"namedtuple": reference_to(kind, place), "items": items}
-    if hasattr(kind, "__static_parts__"):
-        parts = to_data(value.__static_parts__(), place)
-        return {"made": reference_to(kind, place), "of": parts}
+    parts: Callable[[], Any] | None = getattr(value, "__static_parts__", None)
+    if parts is not None:
+        return {"made": reference_to(kind, place), "of": to_data(parts(), place)}
     if isinstance(value, (type, FunctionType)):
         return {"reference": reference_to(value, place)}
     raise ProgramError(
