@@ -88,7 +88,7 @@ def to_data(value: Any, place: str) -> Data:
         items = [to_data(member, place) for member in value]
         return {"namedtuple": reference_to(kind, place), "items": items}
     parts: Callable[[], Any] | None = getattr(value, "__static_parts__", None)
-    if parts is not None:
+    if parts is not None and not isinstance(value, type):
         return {"made": reference_to(kind, place), "of": to_data(parts(), place)}
     if isinstance(value, (type, FunctionType)):
         return {"reference": reference_to(value, place)}
