@@ -112,7 +112,8 @@ def explored(
 
     The first run had a trace and an outcome. ``run`` runs the function for some examples, and
     returns the trace and the outcome, which is an exception if the function raised one. ``warn`` is
-    called once, with the line that divides most, when there are many paths.
+    called once, with the line that divides most, when there are many paths. The paths are in the
+    order of their first examples.
     """
     paths: list[Path[Any]] = []
     lines: Counter[str] = Counter()
@@ -132,7 +133,7 @@ def explored(
             failed.outcome.add_note(f"In vmap, for {failed.group}.")
             raise failed.outcome
         if not waiting:
-            return paths
+            return sorted(paths, key=lambda path: int(path.group.rows[0]))
         _, group = heappop(waiting)
         batcher, outcome = run(group.rows)
 
