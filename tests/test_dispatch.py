@@ -360,7 +360,10 @@ def test_bad_arguments_meet_words(call, error, message):
 
 def test_a_batched_shape_says_that_it_is_batched():
     with pytest.raises(fg.errors.TracerError, match="one example of a batch"):
-        fg.vmap(fnp.zeros)(np.array([3, 3]))
+        fg.vmap(fnp.zeros, branches=False)(np.array([3, 3]))
+    np.testing.assert_array_equal(fg.vmap(fnp.zeros)(np.array([3, 3])), np.zeros((2, 3)))
+    with pytest.raises(fg.errors.BatchError, match=r"\(3,\) for example 0 .*\(4,\) for example 1"):
+        fg.vmap(fnp.zeros)(np.array([3, 4]))
 
 
 # ------------------------------------------------------------------------- methods of ufuncs
@@ -427,7 +430,8 @@ def test_functions_of_one_name_are_told_apart_by_where_they_are() -> None:
         np.testing.assert_array_equal(np.sqrt(t), [1.0, np.nan])
     assert fg.grad(lambda x: abs(np.emath.sqrt(x)).sum())(t).tolist() == [0.5, -0.25]
     with pytest.raises(fg.errors.TracerError, match=r"np\.emath\.sqrt: whether the result is comp"):
-        fg.vmap(np.emath.sqrt)(t)
+        fg.vmap(np.emath.sqrt, branches=False)(t)
+    np.testing.assert_array_equal(fg.vmap(np.emath.sqrt)(t), [1.0, 2.0j])
 
 
 @pytest.mark.parametrize("brackets", [np.r_, np.c_])

@@ -16,6 +16,7 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.errors import (
     ArgumentError,
+    BatchError,
     DegenerateError,
     MatrixError,
     MissingOptionError,
@@ -246,7 +247,11 @@ def test_derivatives_in_every_mode(name: str, number: int) -> None:
         assert_allclose(staged, own, rtol=1e-10, atol=1e-12)
     if "subset_by_value" in options or any(isinstance(x, str) and x == "v" for x in args):
         with pytest.raises(TracerError, match="the shape of the result depends on values"):
-            fg.vmap(f)(*[np.stack([x, x]) for x in values])
+            fg.vmap(f, branches=False)(*[np.stack([x, x]) for x in values])
+        for own, batch in zip(
+            f(*values), fg.vmap(f)(*[np.stack([x, x]) for x in values]), strict=True
+        ):
+            assert_allclose(batch, np.stack([own, own]), rtol=1e-9, atol=1e-11)
         return
     if name == "solve_circulant" and "lstsq" not in (*map(str, args), options.get("singular")):
         return  # refused in batches: see below
@@ -330,7 +335,11 @@ def test_bases_of_spaces() -> None:
             assert found.shape == expected.shape
             assert_allclose(found @ found.conj().T, expected @ expected.conj().T, atol=1e-12)
     with pytest.raises(TracerError, match="orth: the shape of the result depends on values"):
-        fg.vmap(linalg.orth)(TALL[None])
+        fg.vmap(linalg.orth, branches=False)(TALL[None])
+    batch = np.stack([TALL, 2 * TALL[::-1]])
+    assert_allclose(fg.vmap(linalg.orth)(batch), [linalg.orth(a) for a in batch], atol=1e-12)
+    with pytest.raises(BatchError, match="of one shape"):
+        fg.vmap(linalg.orth)(np.stack([TALL, np.zeros_like(TALL)]))
 
     def projection(a: Any) -> Any:
         q = linalg.orth(a)
@@ -377,7 +386,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         "solve_circulant: the matrix is singular, or nearly so",
     ),
     "one of many": (
-        lambda: fg.vmap(linalg.solve_circulant)(A, A),
+        lambda: fg.vmap(linalg.solve_circulant, branches=False)(A, A),
         TracerError,
         "solve_circulant: whether a matrix is singular may differ",
     ),
