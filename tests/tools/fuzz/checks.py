@@ -27,7 +27,7 @@ from funcgrad._core.structure.structures import Control
 from funcgrad._passes.pipeline import optimize
 from funcgrad._passes.workbench import Rules, improve, joined, merge_common_subexpressions
 from funcgrad._programs.inline import inlined
-from funcgrad.errors import DifferentiationError, DtypeError, MatrixError, TracerError
+from funcgrad.errors import BatchError, DifferentiationError, DtypeError, MatrixError, TracerError
 from tests.passes.forms_of_matrices import GROUNDS
 from tests.passes.generator import counting, every_rule, is_exact
 from tests.passes.test_passes import RELAXED, every_pass
@@ -426,7 +426,7 @@ def is_refused(subject: Subject, error: Exception) -> bool:
     """Whether it is said, eagerly too, that there is no derivative, or no result at other numbers:
     of a singular matrix, of eigenvectors to equal eigenvalues, for complex numbers, or of a batch,
     where a shape depends on numbers."""
-    if isinstance(error, TracerError):
+    if isinstance(error, (BatchError, TracerError)):
         return not subject.looks and _raises(error, _batched, subject)
     return isinstance(error, (DifferentiationError, DtypeError, MatrixError)) and any(
         _raises(error, way, subject)

@@ -17,7 +17,7 @@ from funcgrad._primitives.elementwise import subtract
 from funcgrad._primitives.scatter import scatter_add
 from funcgrad._primitives.structural import roll
 from funcgrad._programs.builder import Draft, rewrite
-from funcgrad.errors import TracerError
+from funcgrad.errors import BatchError, TracerError
 from tests.strangers.rotation import turn
 from tests.tools.fuzz.analytic import assert_complex_step
 from tests.tools.fuzz.checks import CHECKS, RULES, derived, is_refused, passed, valued
@@ -139,14 +139,17 @@ def test_totals_that_leave_out_an_element_are_found(monkeypatch):
 
 
 def test_what_no_batch_has_is_refused_and_nothing_else():
-    kernel = Step("y", "fg.scipy.linalg.null_space({})", ("x",))
-    matrix = np.array([[0.0, 2.0], [0.0, 0.0]])
-    subject = Subject(Program((("x", matrix),), {}, (kernel,), ("y",)))
-    with pytest.raises(TracerError) as refused:
-        CHECKS["vmap"].run(subject)
-    assert is_refused(subject, refused.value)
-    sine = Step("y", "fnp.sin({})", ("x",))
-    assert not is_refused(Subject(Program((("x", matrix),), {}, (sine,), ("y",))), refused.value)
+    matrix = np.array([[1.0, 2.0], [2.0, 4.0]])  # whose neighbours are not singular
+    sine = Subject(Program((("x", matrix),), {}, (Step("y", "fnp.sin({})", ("x",)),), ("y",)))
+    for text, kind in (
+        ("fg.scipy.linalg.null_space({})", BatchError),
+        ("fnp.nonzero({})[0]", TracerError),
+    ):
+        subject = Subject(Program((("x", matrix),), {}, (Step("y", text, ("x",)),), ("y",)))
+        with pytest.raises(kind) as refused:
+            CHECKS["vmap"].run(subject)
+        assert is_refused(subject, refused.value)
+        assert not is_refused(sine, refused.value)
 
 
 def test_a_strangers_wrong_transpose_is_found():
