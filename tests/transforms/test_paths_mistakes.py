@@ -11,7 +11,7 @@ import funcgrad.numpy as fnp
 from funcgrad._transforms import answers, batch_runs, batcher, paths
 from tests.transforms.support import assert_same
 
-X = np.array([3.0, -2.0, 0.5, 40.0, -1.0, 7.0], "f4")
+X = np.array([3.0, -2.0, 0.5, 40.0, -1.0, 7.0, 2.5], "f4")  # the last goes with the first
 
 
 def f(x: Any) -> Any:
