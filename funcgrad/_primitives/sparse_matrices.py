@@ -361,11 +361,9 @@ def _least(data: Value, b: Value, layout: SparseLayout, **_: Hashable) -> Value:
     return least_singular_value(sparse_product(data, unit, layout=layout))
 
 
-_SQUARE = SparseLayout.of(np.array([0, 2, 3, 5]), np.array([0, 2, 1, 0, 2]), (3, 3))
-
-
 def _solved_samples() -> Iterator[Sample]:
-    known = [*_samples(_SQUARE, {"factors": None})()]
+    square = SparseLayout.of(np.array([0, 2, 3, 5]), np.array([0, 2, 1, 0, 2]), (3, 3))
+    known = [*_samples(square, {"factors": None})()]
     yield from known
     yield Sample(known[0].args, {**known[0].params, "failed": "nan"})
 

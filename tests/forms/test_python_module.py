@@ -102,7 +102,8 @@ def test_every_operation_can_be_written(tmp_path: Path) -> None:
                 refused.append(primitive.name)
             else:
                 paths.append(path)
-    assert refused == ["check", "print"]  # which tell the code of their callers
+    # The first two tell the code of their callers; the others call SciPy with classes of funcgrad.
+    assert refused == ["check", "print", "sparse_product", "sparse_solve"]
     assert len(paths) > 300
     assert_same_bits(printed(*paths), len(paths))
 

@@ -140,6 +140,11 @@ CASES: dict[Any, list[Function]] = {
     fg.implicit.cg: [krylov(linalg.cg)],
     fg.implicit.gmres: [krylov(linalg.gmres)],
     fg.implicit.bicgstab: [krylov(linalg.bicgstab)],
+    linalg.spsolve: [
+        lambda p, failed: linalg.spsolve(
+            fg.sparse.diags(fnp.stack([p, p + 1.0])), ONE, failed=failed
+        )
+    ],
 }
 
 

@@ -23,7 +23,8 @@ APART: Final = frozenset(
     Activation BatchNorm BatchStatistics Conv ConvTranspose Dropout Embedding GRUCell GroupNorm
     from_torch to_torch
     KVCache LSTMCell LayerNorm Linear MLP MultiHeadAttention RMSNorm RNNCell Residual Sequential
-    bidirectional build dense recipe run sequential summary""".split()
+    bidirectional build dense recipe run sequential summary
+    segment_max segment_mean segment_min segment_prod segment_softmax segment_sum""".split()
 )
 """What adds, multiplies and selects, and what draws numbers: no digits are lost there. Layers apply
 functions that have twins."""
