@@ -106,7 +106,7 @@ def check_mode(mode: str | None) -> None:
     ArgumentError
         The mode is unknown.
     """
-    if mode is not None and mode not in _MODES:
+    if mode is not None and not (isinstance(mode, str) and mode in _MODES):
         raise ArgumentError(f"sparse.jacobian: mode has to be one of {_MODES}, got {mode!r}.")
 
 

@@ -18,10 +18,10 @@ from numpy.typing import DTypeLike
 import funcgrad.numpy as fnp
 from funcgrad._core.users_values import ArrayLike
 from funcgrad._transforms.arguments import is_whole
-from funcgrad.errors import ArgumentError, ShapeError
+from funcgrad.errors import ArgumentError, FuncgradError, ShapeError
 from funcgrad.sparse.element_rows import Indices, scipy_sparse
 from funcgrad.sparse.patterns import Pattern
-from funcgrad.sparse.sparse_arrays import SparseArray, sparse_operand
+from funcgrad.sparse.sparse_arrays import SparseArray, checked_shape, sparse_operand
 from funcgrad.tensor.tensor import wrap
 
 
@@ -68,9 +68,9 @@ def diags(
     >>> diags([[1.0], [-2.0], [1.0]], offsets=[-1, 0, 1], shape=(3, 3)).sum(axis=1)
     Tensor([-1.,  0., -1.])
     """
-    several: Any = ([diagonals], [offsets]) if is_whole(offsets) else (diagonals, offsets)
-    ks = [int(k) for k in several[1]]
-    values = [fnp.atleast_1d(fnp.asarray(diagonal)) for diagonal in several[0]]
+    several: Any = [diagonals] if is_whole(offsets) else diagonals
+    ks = _offsets(offsets)
+    values = [fnp.atleast_1d(fnp.asarray(diagonal)) for diagonal in _listed(several, "diagonals")]
     if len(ks) != len(values):
         raise ArgumentError(
             f"sparse.diags: {len(values)} diagonals and {len(ks)} offsets; each needs one."
@@ -80,6 +80,7 @@ def diags(
     if shape is None:
         size = values[0].shape[-1] + abs(ks[0]) if values else 0
         shape = size, size
+    shape = checked_shape("sparse.diags", shape)
     rows, columns, parts = [], [], []
     for k, value in zip(ks, values, strict=True):
         length = max(0, min(shape[0] + min(k, 0), shape[1] - max(k, 0)))
@@ -100,6 +101,29 @@ def diags(
     )
 
 
+def _offsets(offsets: Any) -> list[int]:
+    ks = [offsets] if is_whole(offsets) else offsets
+    if isinstance(ks, np.ndarray) and ks.ndim == 1:
+        ks = list(ks)
+    if not isinstance(ks, list | tuple | range) or not all(map(is_whole, ks)):
+        raise ArgumentError(
+            f"sparse.diags: offsets has to be an integer or a sequence of integers, got {offsets!r}."
+        )
+    return [int(k) for k in ks]
+
+
+def _listed(x: Any, name: str) -> list[Any]:
+    try:
+        return list(x)
+    except TypeError as error:
+        if isinstance(error, FuncgradError):
+            raise
+        raise ArgumentError(
+            f"sparse.diags: {name} has to be a sequence with an array for each of the offsets, got"
+            f" {type(x).__name__}."
+        ) from None
+
+
 def eye(m: int, n: int | None = None, k: int = 0, dtype: DTypeLike = float) -> SparseArray:
     """Make a matrix with ones on a diagonal.
 
@@ -109,7 +133,10 @@ def eye(m: int, n: int | None = None, k: int = 0, dtype: DTypeLike = float) -> S
     Tensor([[1., 0.],
             [0., 1.]])
     """
-    return diags(fnp.ones(1, dtype), k, (m, m if n is None else n))
+    shape = checked_shape("sparse.eye", (m, m if n is None else n))
+    if not is_whole(k):
+        raise ArgumentError(f"sparse.eye: k has to be an integer, got {k!r}.")
+    return diags(fnp.ones(1, dtype), k, shape)
 
 
 def _operand(x: Any, operation: str) -> SparseArray:
@@ -156,6 +183,10 @@ def block_array(blocks: Sequence[Sequence[Any]]) -> SparseArray:
     >>> block_array([[eye(1), None], [None, 2.0 * eye(2)]]).diagonal()
     Tensor([1., 2., 2.])
     """
+    if not isinstance(blocks, list | tuple) or not all(isinstance(x, list | tuple) for x in blocks):
+        raise ArgumentError(
+            "sparse.block_array: blocks has to be a list of rows, each a list of matrices and None."
+        )
     grid = [
         [None if x is None else _operand(x, "sparse.block_array") for x in row] for row in blocks
     ]
@@ -217,8 +248,9 @@ def random(
     """
     from funcgrad import random as draws
 
-    if not 0 <= density <= 1:
-        raise ArgumentError(f"sparse.random: density has to be between 0 and 1, got {density}.")
+    m, n = checked_shape("sparse.random", (m, n))
+    if not isinstance(density, float | int | np.number) or not 0 <= density <= 1:
+        raise ArgumentError(f"sparse.random: density has to be between 0 and 1, got {density!r}.")
     for_places, for_values = draws.split(key)
     count = round(density * m * n)
     chosen = np.sort(np.asarray(draws.permutation(for_places, m * n))[:count])

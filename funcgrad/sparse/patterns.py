@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+import funcgrad.numpy as fnp
 from funcgrad._core import pytrees
 from funcgrad._core.specs import Shape
 from funcgrad._core.trace import RAW, concrete
@@ -136,7 +137,7 @@ class Pattern:
             return matrix
         scipy = scipy_sparse()
         if not scipy.issparse(matrix):
-            matrix = np.asarray(matrix) != 0
+            matrix = np.asarray(fnp.asarray(matrix)) != 0
         if matrix.ndim != 2:
             raise ShapeError(
                 f"sparse.Pattern.of: expected a matrix, got an array of shape {matrix.shape}. Rows"

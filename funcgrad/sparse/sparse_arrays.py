@@ -13,7 +13,7 @@ Tensor([ 1., 10., 10.])
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from operator import add, matmul, mul, sub, truediv
 from types import MappingProxyType
 from typing import Any, Final, NoReturn, TypeAlias
@@ -383,7 +383,7 @@ def array(
     columns, starts = [
         _static_integers(x, name) for x, name in ((indices, "indices"), (indptr, "indptr"))
     ]
-    rows, width = _checked_shape(shape)
+    rows, width = checked_shape("sparse.array", shape)
     if values.ndim < 1 or values.shape[-1] != len(columns):
         raise ShapeError(
             f"sparse.array: data of shape {values.shape} and {len(columns)} indices do not fit: the"
@@ -401,15 +401,17 @@ def array(
     return SparseArray(values, Pattern(matrix))
 
 
-def _checked_shape(shape: Sequence[int]) -> tuple[int, int]:
-    if len(shape) != 2 or not all(is_whole(n) and n >= 0 for n in shape):
-        raise ShapeError(f"sparse.array: shape has to be (rows, columns), got {shape}.")
-    return int(shape[0]), int(shape[1])
+def checked_shape(operation: str, shape: Any) -> tuple[int, int]:
+    """The numbers of rows and columns; anything else is an error."""
+    sizes = tuple(shape) if isinstance(shape, list | tuple) else ()
+    if len(sizes) != 2 or not all(is_whole(n) and 0 <= n < 2**62 for n in sizes):
+        raise ShapeError(f"{operation}: shape has to be (rows, columns), got {shape!r}.")
+    return int(sizes[0]), int(sizes[1])
 
 
 def _static_integers(x: ArrayLike, name: str) -> Indices:
     """Indices as a NumPy array; a tracer raises, as the pattern is static."""
-    out = np.asarray(x)
+    out = np.asarray(fnp.asarray(x))
     if out.ndim != 1 or (out.dtype.kind not in "iu" and out.size):
         raise ArgumentError(
             f"sparse.array: {name} has to be a vector of integers, got {out.dtype} of shape"

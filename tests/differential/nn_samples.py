@@ -22,6 +22,7 @@ IMAGES = np.ones((1, 2, 5))
 SEQUENCE = np.ones((3, 2))
 ACTIVATIONS = """celu glu hard_sigmoid hard_silu hard_swish hard_tanh layer_norm mish relu6 rms_norm
     rotary selu softsign sparsemax squareplus"""
+SEGMENTS = "segment_max segment_mean segment_min segment_prod segment_softmax segment_sum"
 INITIALIZERS = "lecun_normal lecun_uniform orthogonal truncated_normal variance_scaling"
 
 
@@ -43,6 +44,7 @@ def layers() -> dict[str, Sample]:
         "sequential": Sample(nn.sequential, (nn.dense(3), nn.relu, nn.dense(1)), then=_built),
         "summary": Sample(nn.summary, (nn.Linear(fg.tensor([[1.0], [2.0]])), (3, 2)), then=str),
         **_losses(),
+        **{name: Sample(getattr(nn, name), (X, [1, 0, 1], 2)) for name in SEGMENTS.split()},
         "dropout": Sample(nn.dropout, (X, 0.5, key)),
         "group_norm": Sample(nn.group_norm, (X, 2)),
         "sinusoidal_positions": Sample(nn.sinusoidal_positions, (3, 4)),

@@ -22,6 +22,7 @@ from tests.differential.file_samples import files
 from tests.differential.nn_samples import layers
 from tests.differential.parallel_samples import workers
 from tests.differential.random_samples import distributions
+from tests.differential.sparse_samples import sparse_matrices
 from tests.differential.working_sample import Sample
 from tests.strangers.gudermannian import gudermannian
 
@@ -427,6 +428,6 @@ def samples() -> dict[str, Sample]:
     """All of them, by the names that users write."""
     families: Sequence[Callable[[], dict[str, Sample]]] = (
         *[transformations, made_functions, trees, networks, optimizers, distributions, checks],
-        *[solutions, files, layers, projections, workers, bridges],
+        *[solutions, files, layers, projections, workers, bridges, sparse_matrices],
     )
     return {name: sample for family in families for name, sample in family().items()}

@@ -128,6 +128,11 @@ IN_SINGLE_PRECISION: dict[str, Callable[[], Any]] = {
     "summary": lambda: np.ones(2, nn.summary(CELL).rows[0].dtype),
     "zeros": lambda: nn.zeros(None, 2, SINGLE),
     **{
+        name: partial(getattr(nn, name), X, [0])
+        for name in """segment_max segment_mean segment_min segment_prod segment_softmax
+        segment_sum""".split()
+    },
+    **{
         name: partial(getattr(nn, name), KEY, (2, 3), SINGLE)
         for name in """glorot_normal glorot_uniform he_normal he_uniform lecun_normal lecun_uniform
         orthogonal truncated_normal variance_scaling""".split()
