@@ -107,7 +107,8 @@ def _offsets(offsets: Any) -> list[int]:
         ks = list(ks)
     if not isinstance(ks, list | tuple | range) or not all(map(is_whole, ks)):
         raise ArgumentError(
-            f"sparse.diags: offsets has to be an integer or a sequence of integers, got {offsets!r}."
+            "sparse.diags: offsets has to be an integer or a sequence of integers, got"
+            f" {offsets!r}."
         )
     return [int(k) for k in ks]
 
