@@ -9,7 +9,7 @@ Tensor([[-1.,  0.,  0.],
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -70,7 +70,7 @@ def diags(
     """
     several: Any = [diagonals] if is_whole(offsets) else diagonals
     ks = _offsets(offsets)
-    values = [fnp.atleast_1d(fnp.asarray(diagonal)) for diagonal in _listed(several, "diagonals")]
+    values = [fnp.atleast_1d(fnp.asarray(diagonal)) for diagonal in _listed(several)]
     if len(ks) != len(values):
         raise ArgumentError(
             f"sparse.diags: {len(values)} diagonals and {len(ks)} offsets; each needs one."
@@ -101,11 +101,11 @@ def diags(
     )
 
 
-def _offsets(offsets: Any) -> list[int]:
+def _offsets(offsets: object) -> list[int]:
     ks = [offsets] if is_whole(offsets) else offsets
     if isinstance(ks, np.ndarray) and ks.ndim == 1:
         ks = list(ks)
-    if not isinstance(ks, list | tuple | range) or not all(map(is_whole, ks)):
+    if not isinstance(ks, list | tuple | range) or not all(map(_is_offset, ks)):
         raise ArgumentError(
             "sparse.diags: offsets has to be an integer or a sequence of integers, got"
             f" {offsets!r}."
@@ -113,15 +113,19 @@ def _offsets(offsets: Any) -> list[int]:
     return [int(k) for k in ks]
 
 
-def _listed(x: Any, name: str) -> list[Any]:
+def _is_offset(k: int) -> bool:
+    return is_whole(k) and abs(k) < 2**62
+
+
+def _listed(diagonals: Iterable[ArrayLike]) -> list[ArrayLike]:
     try:
-        return list(x)
+        return list(diagonals)
     except TypeError as error:
         if isinstance(error, FuncgradError):
             raise
         raise ArgumentError(
-            f"sparse.diags: {name} has to be a sequence with an array for each of the offsets, got"
-            f" {type(x).__name__}."
+            "sparse.diags: diagonals has to be a sequence with an array for each of the offsets,"
+            f" got {type(diagonals).__name__}."
         ) from None
 
 
@@ -135,7 +139,7 @@ def eye(m: int, n: int | None = None, k: int = 0, dtype: DTypeLike = float) -> S
             [0., 1.]])
     """
     shape = checked_shape("sparse.eye", (m, m if n is None else n))
-    if not is_whole(k):
+    if not _is_offset(k):
         raise ArgumentError(f"sparse.eye: k has to be an integer, got {k!r}.")
     return diags(fnp.ones(1, dtype), k, shape)
 
@@ -184,6 +188,8 @@ def block_array(blocks: Sequence[Sequence[Any]]) -> SparseArray:
     >>> block_array([[eye(1), None], [None, 2.0 * eye(2)]]).diagonal()
     Tensor([1., 2., 2.])
     """
+    if isinstance(blocks, np.ndarray) and blocks.ndim == 2:
+        blocks = blocks.tolist()
     if not isinstance(blocks, list | tuple) or not all(isinstance(x, list | tuple) for x in blocks):
         raise ArgumentError(
             "sparse.block_array: blocks has to be a list of rows, each a list of matrices and None."

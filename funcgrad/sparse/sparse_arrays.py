@@ -401,9 +401,10 @@ def array(
     return SparseArray(values, Pattern(matrix))
 
 
-def checked_shape(operation: str, shape: Any) -> tuple[int, int]:
+def checked_shape(operation: str, shape: object) -> tuple[int, int]:
     """The numbers of rows and columns; anything else is an error."""
-    sizes = tuple(shape) if isinstance(shape, list | tuple) else ()
+    listed = list(shape) if isinstance(shape, np.ndarray) and shape.ndim == 1 else shape
+    sizes = tuple(listed) if isinstance(listed, list | tuple) else ()
     if len(sizes) != 2 or not all(is_whole(n) and 0 <= n < 2**62 for n in sizes):
         raise ShapeError(f"{operation}: shape has to be (rows, columns), got {shape!r}.")
     return int(sizes[0]), int(sizes[1])
