@@ -366,6 +366,7 @@ def checks() -> dict[str, Sample]:
         "fg.debug.conventions": Sample(fg.debug.conventions, (cube, 2.0)),
         "fg.debug.digits": Sample(fg.debug.digits, (cube,), then=lambda counted: counted(X)),
         "fg.debug.nans": Sample(fg.debug.nans, (cube,), then=lambda watched: watched(X)),
+        "fg.debug.paths": Sample(fg.debug.paths, (cube,), then=lambda traced: traced(X)),
         "fg.debug.print": Sample(fg.debug.print, ("x is {}", 2.0)),
         "fg.debug.raise_nans": Sample(fg.debug.raise_nans, ()),
     }
