@@ -289,7 +289,8 @@ class Capture:
         elif isinstance(value, Primitive):
             self._expected = True  # a rule may run later, as for a derivative
             yield from _rules(value)
-        elif not isinstance(value, TracedValue):  # which never changes
+        elif not isinstance(value, TracedValue) and not hasattr(type(value), "__static_parts__"):
+            # Both never change, and patterns are large.
             yield from self._contents(value)
             yield from self._object(value)
 

@@ -245,3 +245,14 @@ def test_functions_of_scipy_say_that_they_take_arrays() -> None:
 def test_an_empty_key_selects_everything() -> None:
     A = sparse.eye(3)
     assert A[()].toarray().tolist() == A.toarray().tolist()
+
+
+def test_a_jitted_function_does_not_watch_a_pattern() -> None:
+    """Patterns never change, and compute some of their parts when they are first asked for."""
+    A, x = sparse.diags([np.arange(1.0, 5.0), np.ones(3)], [0, 1]), fnp.ones(4)
+    multiply = fg.jit(lambda A, x: A @ x)
+    multiply(A, x)
+    assert A.pattern.transposed.shape == (4, 4)
+    assert A.pattern.row_numbers.tolist() == [0, 0, 1, 1, 2, 2, 3]
+    assert multiply(A, x).tolist() == [2.0, 3.0, 4.0, 4.0]
+    assert multiply.stagings == 1
