@@ -15,7 +15,6 @@ array([[1.],
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from copy import copy
 from math import prod
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -97,7 +96,9 @@ class SparseLayout(_LayoutFields):
 
     def matrix(self, data: Array) -> Any:
         """SciPy's array, of compressed rows, or of compressed columns for a transpose."""
-        out = copy(self._template)
+        template = self._template
+        out = object.__new__(type(template))  # copy() takes four times as long
+        out.__dict__.update(template.__dict__)
         out.data = np.ascontiguousarray(data)
         return out
 
@@ -188,12 +189,14 @@ def _each_matrix(data: Array, x: Array) -> list[tuple[Array, Array]]:
 
 
 def _multiply(data: Array, x: Array, layout: SparseLayout) -> Any:
-    dtype, (rows, _) = linalg_dtype("A @ x", data.dtype, x.dtype), layout.size
+    dtypes = {data.dtype, x.dtype}  # one is told faster than two
+    dtype, (rows, _) = linalg_dtype("A @ x", *dtypes), layout.size
     data, x = np.asarray(data, dtype), np.asarray(x, dtype)
     if not (data.size and x.size):
         return np.zeros((*x.shape[:-2], rows, x.shape[-1]), dtype)
     if data.ndim == 1 and x.ndim == 2:
-        return layout.matrix(data) @ x
+        matrix = layout.matrix(data)
+        return (matrix @ x[:, 0])[:, None] if x.shape[1] == 1 else matrix @ x
     if data.ndim == 1:
         across = np.moveaxis(x, -2, 0)  # all columns of the stack at once
         out = layout.matrix(data) @ across.reshape(across.shape[0], -1)

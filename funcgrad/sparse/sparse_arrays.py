@@ -24,7 +24,7 @@ from numpy.typing import DTypeLike
 import funcgrad.numpy as fnp
 from funcgrad._core.pytree_class import pytree, static_field
 from funcgrad._core.specs import Shape, dtype_of, shape_of
-from funcgrad._core.trace import concrete
+from funcgrad._core.trace import RAW, concrete
 from funcgrad._core.users_values import ArrayLike
 from funcgrad._primitives.sparse_matrices import SparseLayout, sparse_product
 from funcgrad._transforms.arguments import is_whole
@@ -186,11 +186,17 @@ class SparseArray:
         if (sparse := sparse_operand(other)) is not None:
             return SparseArray(*matrix_product(self._nonzeros, sparse._nonzeros))
         x = fnp.asarray(other)
-        _check_sizes("A @ x", self.shape[-1], x.shape[-2 if x.ndim > 1 else -1 :][:1], x.shape)
+        shape = x.shape
+        _check_sizes("A @ x", self.pattern.shape[1], shape[-2:][:1], shape)
         return self._times(x, self.pattern.layout)
 
     def _times(self, x: Tensor, layout: SparseLayout) -> Tensor:
         """The matrix, or its transpose, times a vector or columns."""
+        values, vector = concrete(wrap(self.data)), concrete(x)
+        if type(vector) in RAW and type(values) in RAW and vector.ndim == values.ndim == 1:
+            # The views of NumPy take a third of the time of a small product.
+            product = sparse_product(values, vector[:, None], layout=layout)
+            return wrap(product[:, 0])
         data, columns = wrap(self.data), x[:, None] if x.ndim == 1 else x
         if data.ndim > 1:
             lead = np.broadcast_shapes(data.shape[:-1], columns.shape[:-2])
@@ -203,7 +209,7 @@ class SparseArray:
         if (sparse := sparse_operand(other)) is not None:
             return sparse @ self
         x = fnp.asarray(other)
-        _check_sizes("x @ A", self.shape[-2], x.shape[-1:], x.shape)
+        _check_sizes("x @ A", self.pattern.shape[0], x.shape[-1:], x.shape)
         flipped = self.pattern.layout.flipped
         if x.ndim == 1:
             return self._times(x, flipped)
