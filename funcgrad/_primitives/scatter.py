@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,7 @@ from funcgrad._primitives.index_keys import Key, index_text, part_at
 from funcgrad._primitives.indexing import (
     align_indices,
     deposit,
+    fold_at,
     gather,
     move_block,
     positions,
@@ -198,17 +200,13 @@ def _scatter_samples(ties: bool) -> Callable[[], Iterator[Sample]]:
     return samples
 
 
-def _add(out: Raw, where_to: Raw, u: Raw) -> None:
-    np.add.at(out, where_to, u)
-
-
 def _set(out: Raw, where_to: Raw, u: Raw) -> None:
     out[where_to] = u
 
 
 scatter_add: Primitive = _scatter(
     "scatter_add",
-    _add,
+    partial(fold_at, np.add),
     Linear(
         _routes(
             lambda ct, x, u, *indices, axis, unique: ct,
@@ -290,7 +288,7 @@ last_writes: Primitive = Primitive(
 def _writes_extremum(ufunc: np.ufunc) -> Callable[[Any, Any, Any], None]:
     def write(out: Raw, where_to: Raw, u: Raw) -> None:
         with np.errstate(invalid="ignore"):  # ufunc.at warns of NaN where the ufunc does not
-            ufunc.at(out, where_to, u)
+            fold_at(ufunc, out, where_to, u)
 
     return write
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 import funcgrad.numpy as fnp
+from funcgrad._core.trace import RAW, concrete
 from funcgrad._core.users_values import ArrayLike
 from funcgrad._hints.lookup import answering
 from funcgrad._transforms.arguments import is_whole
@@ -42,8 +43,12 @@ def _rows(
         raise ArgumentError(
             f"{operation}: num_segments has to be an integer, got {num_segments!r}."
         )
-    inside = (segments >= 0) & (segments < num_segments)
-    return rows, fnp.where(inside, segments, num_segments), int(num_segments)
+    count = int(num_segments)
+    integers = concrete(segments)
+    if type(integers) in RAW and integers.size and 0 <= integers.min() <= integers.max() < count:
+        return rows, segments, count
+    inside = (segments >= 0) & (segments < count)
+    return rows, fnp.where(inside, segments, count), count
 
 
 def _filled(rows: Tensor, count: int, value: float | int | bool) -> Tensor:
@@ -55,8 +60,6 @@ def segment_sum(
     data: ArrayLike,
     ids: ArrayLike,
     num_segments: int | None = None,
-    *,
-    indices_are_sorted: bool = False,
 ) -> Tensor:
     """The sum of the rows of each segment; 0 for a segment without rows.
 
@@ -66,12 +69,10 @@ def segment_sum(
     ----------
     data : array_like, shape (n, ...)
     ids : array_like of int, shape (n,)
-        The segment of each row, in any order. Rows with other integers than 0 to num_segments - 1
-        are dropped.
+        The segment of each row, in any order; long runs of one id, as in sorted ids, are faster.
+        Rows with other integers than 0 to num_segments - 1 are dropped.
     num_segments : int, optional
         By default the greatest id plus 1, which needs ids that are not traced.
-    indices_are_sorted : bool
-        Whether ids ascend; a declaration that may make it faster.
 
     Returns
     -------
@@ -100,8 +101,6 @@ def segment_prod(
     data: ArrayLike,
     ids: ArrayLike,
     num_segments: int | None = None,
-    *,
-    indices_are_sorted: bool = False,
 ) -> Tensor:
     """The product of the rows of each segment; 1 for a segment without rows. See ``segment_sum``.
 
@@ -119,8 +118,6 @@ def segment_max(
     data: ArrayLike,
     ids: ArrayLike,
     num_segments: int | None = None,
-    *,
-    indices_are_sorted: bool = False,
 ) -> Tensor:
     """The greatest row of each segment, element by element; minus infinity without rows.
 
@@ -141,8 +138,6 @@ def segment_min(
     data: ArrayLike,
     ids: ArrayLike,
     num_segments: int | None = None,
-    *,
-    indices_are_sorted: bool = False,
 ) -> Tensor:
     """The least row of each segment, element by element; infinity without rows.
 
@@ -174,8 +169,6 @@ def segment_mean(
     data: ArrayLike,
     ids: ArrayLike,
     num_segments: int | None = None,
-    *,
-    indices_are_sorted: bool = False,
 ) -> Tensor:
     """The mean of the rows of each segment; 0 for a segment without rows. See ``segment_sum``.
 
@@ -195,8 +188,6 @@ def segment_softmax(
     data: ArrayLike,
     ids: ArrayLike,
     num_segments: int | None = None,
-    *,
-    indices_are_sorted: bool = False,
 ) -> Tensor:
     """The softmax of the rows within each segment: attention over the neighbors of a node.
 
