@@ -14,7 +14,7 @@ array([[[1., 3., 5., 7.]]])
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from funcgrad._core.specs import Shape, Spec, dtype_of, shape_of
 from funcgrad._core.structure.structures import LETTERS, OWNS, Opaque
 from funcgrad._core.trace import Value
 from funcgrad._primitives.broadcasting import broadcast_to
-from funcgrad._primitives.convolving import convolved, correlated, places_of, spread_out
+from funcgrad._primitives.convolving import convolved, correlated, places_of, spread_out, terms_of
 from funcgrad._primitives.structural import move_axis, reshape
 
 __all__ = ["convolve", "correlate", "spread"]
@@ -89,6 +89,24 @@ def _letters(*beginnings: str) -> Callable[..., tuple[str, ...]]:
     return letters
 
 
+_Terms: TypeAlias = tuple[np.ndarray[Any, Any], ...] | None
+
+
+def _convolved_terms(x: Shape, k: Shape, **params: Any) -> _Terms:
+    terms = terms_of(x, k, **params)
+    return terms and (terms[2], terms[0], terms[1])
+
+
+def _spread_terms(y: Shape, k: Shape, shape: Shape, groups: int, **params: Any) -> _Terms:
+    terms = terms_of((y[0], k[1] * groups, *shape), k, groups=groups, **params)
+    return terms and (terms[0], terms[2], terms[1])
+
+
+def _correlated_terms(x: Shape, y: Shape, sizes: Shape, groups: int, **params: Any) -> _Terms:
+    terms = terms_of(x, (y[1], x[1] // groups, *sizes), groups=groups, **params)
+    return terms and (terms[1], terms[0], terms[2])
+
+
 _SIZES: Final[Sequence[tuple[Shape, Shape, Shape, Shape, int]]] = (
     ((2, 3, 6), (2, 3, 3), (1,), (1,), 1),
     ((2, 4, 7), (6, 2, 2), (2,), (2,), 2),
@@ -132,7 +150,7 @@ convolve: Primitive = Primitive(
     ),
     _batched(kernel=1),
     _samples(lambda x, k, y, shared: Sample((x, k), shared)),
-    structure=Opaque(letters=_letters("n", "o", "no")),
+    structure=Opaque(letters=_letters("n", "o", "no"), terms=_convolved_terms),
     traits=OWNS,
 )
 """``y[n, o, p] = sum over c, w of x[n, c, strides * p + dilations * w] k[o, c, w]``, where channels
@@ -152,7 +170,7 @@ spread: Primitive = Primitive(
     ),
     _batched(kernel=1),
     _samples(lambda x, k, y, shared: Sample((y, k), {**shared, "shape": x.shape[2:]})),
-    structure=Opaque(letters=_letters("n", "", "n")),
+    structure=Opaque(letters=_letters("n", "", "n"), terms=_spread_terms),
     traits=OWNS,
 )
 """The transpose of ``convolve`` in x: the kernel spreads each element of y over a window."""
@@ -171,7 +189,7 @@ correlate: Primitive = Primitive(
     ),
     _batched(kernel=None),
     _samples(lambda x, k, y, shared: Sample((x, y), {**shared, "sizes": k.shape[2:]})),
-    structure=Opaque(letters=_letters("", "*o", "o")),
+    structure=Opaque(letters=_letters("", "*o", "o"), terms=_correlated_terms),
     traits=OWNS,
 )
 """The transpose of ``convolve`` in the kernel: the correlation of windows of x with y."""

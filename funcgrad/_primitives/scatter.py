@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from functools import partial
 from typing import Any
 
 import numpy as np

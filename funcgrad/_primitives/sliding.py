@@ -8,19 +8,20 @@ array([[0., 2.],
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Iterator
 from itertools import product
+from math import prod
 from operator import lt
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
 from funcgrad._core.primitive import Linear, Primitive
 from funcgrad._core.specs import Shape, Spec, shape_of
-from funcgrad._core.structure.structures import LETTERS, OWNS, Opaque
+from funcgrad._core.structure.structures import OWNS, Opaque
 from funcgrad._core.trace import Raw, Value
-from funcgrad._primitives.convolving import places_of, windows_of
+from funcgrad._primitives.convolving import places_of, window_numbers, windows_of
 from funcgrad._primitives.movement import arrays, movement
 
 __all__ = ["overlapped", "sliding_windows", "window_shares", "window_sums"]
@@ -156,16 +157,33 @@ def _along_last_axes(
     return primitive(args[0], **params)
 
 
-def _leading_axes(count: int) -> Callable[..., tuple[str, str]]:
-    """The letters of an operation on windows of the last axes; an operand has ``count`` of each."""
+_Terms: TypeAlias = tuple[np.ndarray[Any, Any], ...]
 
-    def letters(x: Shape, strides: Shape, **_params: Hashable) -> tuple[str, str]:
-        stack = LETTERS[: len(x) - count * len(strides)]
-        mixed = LETTERS[26:]
-        places, windows = mixed[: len(strides)], mixed[len(strides) :]
-        return stack + windows[: count * len(strides)], stack + places
 
-    return letters
+def _overlapped_terms(y: Shape, shape: Shape, strides: Shape, dilations: Shape) -> _Terms:
+    rank = len(strides)
+    whole = (*y[: len(y) - 2 * rank], *shape)
+    return _window_terms(whole, _sizes_of(y, rank), strides, dilations)[:2]
+
+
+def _summed_terms(x: Shape, **params: Shape) -> _Terms:
+    operand, _, result = _window_terms(x, **params)
+    return result, operand
+
+
+def _shared_terms(y: Shape, shape: Shape, **params: Shape) -> _Terms:
+    whole, _, operand = _window_terms((*y[: len(y) - len(shape)], *shape), **params)
+    return whole, operand
+
+
+def _window_terms(whole: Shape, sizes: Shape, strides: Shape, dilations: Shape) -> _Terms:
+    """For each element of each window its flat index in the array, in the windows, its window's."""
+    windows = window_numbers(whole, sizes, strides, dilations)
+    lead = len(whole) - len(sizes)
+    places = (*windows.shape[:lead], *windows.shape[lead + len(sizes) :])
+    numbers = np.arange(prod(places)).reshape(*places[:lead], *(1,) * len(sizes), *places[lead:])
+    which = np.broadcast_to(numbers, windows.shape)
+    return windows.reshape(-1), np.arange(windows.size), which.reshape(-1)
 
 
 overlapped: Primitive = Primitive(
@@ -193,7 +211,7 @@ overlapped: Primitive = Primitive(
         both=((2, 3), {"shape": (7,), "strides": (2,), "dilations": (2,)}),
         none=((2, 2, 0), {"shape": (1,), "strides": (1,), "dilations": (1,)}),
     ),
-    structure=Opaque(counted=0, letters=_leading_axes(2)),
+    structure=Opaque(counted=0, terms=_overlapped_terms),
     traits=OWNS,
 )
 """The transpose of ``sliding_windows``: contributions to one place are added up."""
@@ -224,7 +242,7 @@ window_sums: Primitive = Primitive(
         still=((3,), {"sizes": (), "strides": (), "dilations": ()}),
         empty=((0, 5), {**_ONE}),
     ),
-    structure=Opaque(letters=_leading_axes(1)),
+    structure=Opaque(terms=_summed_terms),
     traits=OWNS,
 )
 """The sums of windows of the last axes."""
@@ -247,7 +265,7 @@ window_shares: Primitive = Primitive(
         both=((3,), {"shape": (7,), "sizes": (2,), "strides": (2,), "dilations": (2,)}),
         none=((2, 0), {"shape": (1,), **_ONE}),
     ),
-    structure=Opaque(letters=_leading_axes(1)),
+    structure=Opaque(terms=_shared_terms),
     traits=OWNS,
 )
 """The transpose of ``window_sums``: each element of a window gets the cotangent of its place."""

@@ -208,6 +208,18 @@ def _multiply(data: Array, x: Array, layout: SparseLayout) -> Any:
     return out.reshape(*x.shape[:-2], rows, x.shape[-1])
 
 
+def _multiplied_terms(data: Shape, x: Shape, layout: SparseLayout) -> Sequence[Array]:
+    (rows, columns), (count, width), stack = layout.coordinates, x[-2:], x[:-2]
+    nonzeros = np.broadcast_to(np.arange(prod(data)).reshape(data), (*stack, data[-1]))
+    number, column = np.arange(prod(stack)).reshape(-1, 1, 1), np.arange(width)
+    every = np.broadcast_arrays(
+        (number * layout.size[0] + rows[:, None]) * width + column,
+        nonzeros.reshape(-1, data[-1], 1),
+        (number * count + columns[:, None]) * width + column,
+    )
+    return [places.reshape(-1) for places in every]
+
+
 sparse_product: Primitive = Primitive(
     "sparse_product",
     _multiply,
@@ -222,7 +234,7 @@ sparse_product: Primitive = Primitive(
     ),
     _stacked,
     _samples(SparseLayout.of(np.array([0, 2, 3, 5, 5]), np.array([0, 2, 1, 0, 2]), (4, 3)), {}),
-    structure=Opaque(cores=(1, 2)),
+    structure=Opaque(cores=(1, 2), terms=_multiplied_terms),
     traits=OWNS,
     label=lambda **_: "sparse_product",
 )

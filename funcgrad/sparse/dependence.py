@@ -51,6 +51,7 @@ from funcgrad.sparse.element_rules import (
     lettered_rows,
     reduction_rows,
     scan_rows,
+    term_rows,
 )
 from funcgrad.sparse.place_rules import added_rows, gathered_rows, moved_rows, scattered_rows
 from funcgrad.sparse.sites import (
@@ -163,11 +164,14 @@ class PatternWalk:
                 several = _control(self, site)
                 if several is not None:
                     return several
-            case Opaque(letters=letters) if letters is not None:
-                *operands, result = letters(*site.shapes, **site.params)
-                out = lettered_rows(site, operands, result)
-            case Opaque(along=along) if along is not None:
-                out = along_rows(site, along)
+            case Opaque(terms=terms, letters=letters, along=along):
+                if terms is not None:
+                    out = term_rows(site, terms)
+                if isinstance(out, Undeclared) and letters is not None:
+                    *operands, result = letters(*site.shapes, **site.params)
+                    out = lettered_rows(site, operands, result)
+                if along is not None:
+                    out = along_rows(site, along)
         if isinstance(out, Undeclared):
             return self._by_examples(site)
         return [out] * len(equation.results)

@@ -128,6 +128,23 @@ def contraction_rows(site: PatternSite) -> Rows | Undeclared | None:
     return united(parts)
 
 
+def term_rows(
+    site: PatternSite, terms: Callable[..., Sequence[Indices] | None]
+) -> Rows | Undeclared | None:
+    """A sum of products; factors that are known to be zero drop their terms."""
+    listed = terms(*site.shapes, **site.params)
+    if listed is None:
+        return UNDECLARED
+    (to, *places), parts = listed, []
+    for k, rows in site.dependent:
+        is_term = np.ones(len(to), np.bool_)
+        for other, value in site.known.items():
+            if other != k:
+                is_term &= np.asarray(value).reshape(-1)[places[other]] != 0
+        parts.append(from_pairs(to[is_term], places[k][is_term], prod(site.results[0]), rows))
+    return united(parts)
+
+
 def lettered_rows(site: PatternSite, operands: Sequence[str], result: str) -> Rows | None:
     sizes = dict(zip(result, site.results[0], strict=True))
     parts = []

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad import sparse
+from funcgrad import nn, sparse
 from funcgrad.sparse import dependence
 from funcgrad.sparse.compression import compression
 from funcgrad.sparse.patterns import Pattern
@@ -31,6 +31,10 @@ def found(f: Callable[..., Any], x: Any, **options: Any) -> np.ndarray[Any, np.d
 STENCIL = np.diag(np.ones(5)) + np.diag(np.ones(4), 1)
 MASK = np.array([1.0, 0.0, 1.0, 0.0, 2.0])
 TABLE = np.array([4, 0, 0])
+KERNEL = np.array([[[1.0, 0.0, -1.0]]])
+SIGNAL = np.array([[[1.0, 2.0, 0.0, 3.0, 4.0, 0.0, 1.0]]])
+OPERATOR = sparse.from_scipy(scipy.sparse.csr_array(STENCIL))
+CORNER = sparse.array(np.ones(5), [3, 0, 1, 2, 4], np.arange(6), (5, 5))
 
 
 def scanned(x: Any) -> Any:
@@ -73,6 +77,14 @@ EXACT: dict[str, Callable[[Any], Any]] = {
     "jit": fg.jit(lambda x: x[1:] * x[:-1]),
     "nothing": lambda x: fnp.ones(3) + 0 * x[:3].astype(int),
     "empty": lambda x: x[:0],
+    "convolution": lambda x: nn.conv(x.reshape(1, 1, 5), KERNEL, padding="SAME").reshape(-1),
+    "sums of windows": lambda x: nn.avg_pool(x, (2,), stride=1).reshape(-1),
+    "greatest of windows": lambda x: nn.max_pool(x, (1,), stride=2).reshape(-1),
+    "kernel of a convolution": lambda x: nn.conv(SIGNAL, x.reshape(1, 1, 5)).reshape(-1),
+    "transposed convolution": lambda x: nn.conv_transpose(x.reshape(1, 1, 5), KERNEL).reshape(-1),
+    "sparse array": lambda x: OPERATOR @ x,
+    "transposed sparse array": lambda x: x @ OPERATOR,
+    "nonzeros of a sparse array": lambda x: sparse.SparseArray(x, CORNER.pattern) @ MASK,
 }
 
 
@@ -156,6 +168,7 @@ MUTATED = {
     "scattered_rows": "added places",
     "lettered_rows": "norm",
     "along_rows": "transform",
+    "term_rows": "convolution",
     "united": "cond",
     "stacked": "scan",
 }

@@ -406,12 +406,17 @@ class Opaque:
         ``(*shapes, **params)`` of the operands to the axes of each operand and of the result, with
         a letter for each axis: elements depend on elements with the same index along each axis
         whose letter they share, see ``mixing``.
+    terms : callable, optional
+        ``(*shapes, **params)`` of the operands to the terms of a result that is a sum of products
+        of one element of each operand: for each term the place in the result, and in each operand,
+        as flat indices; or None where that is too long a list.
     """
 
     counted: int | None = None
     cores: tuple[int, ...] = ()
     along: Callable[..., AlongAxis | None] | None = None
     letters: Callable[..., Sequence[str]] | None = None
+    terms: Callable[..., Sequence[np.ndarray[Any, Any]] | None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
