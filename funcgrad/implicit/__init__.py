@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from funcgrad._hints.lookup import missing_from as _missing_from
 from funcgrad.implicit.dense import dense_solve
+from funcgrad.implicit.direct import direct_solve
 from funcgrad.implicit.krylov import bicgstab, cg, gmres
 from funcgrad.implicit.solvers import fixed_point, least_squares, minimize, root
 
@@ -27,6 +28,7 @@ __all__ = [
     "bicgstab",
     "cg",
     "dense_solve",
+    "direct_solve",
     "fixed_point",
     "gmres",
     "least_squares",

@@ -8,7 +8,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from funcgrad import tree
 from funcgrad._transforms.arguments import check_function
 from funcgrad._transforms.batch import vmap
 from funcgrad.errors import MatrixError
-from funcgrad.implicit.unknowns import Solve, Tree, Unknown
+from funcgrad.implicit.unknowns import Tree, Unknown
 from funcgrad.numpy.options import failed_as
 from funcgrad.tensor.tensor import Tensor
 
@@ -26,8 +25,8 @@ from funcgrad.tensor.tensor import Tensor
 def dense_solve(matvec: Callable[[Any], Any], b: Tree, *, failed: str = "raise") -> Any:
     """Solve the linear system ``matvec(x) = b`` by its dense matrix.
 
-    For small systems (up to some thousand unknowns) that are given as a function. For large or
-    sparse ones use ``cg`` or ``gmres``, which never form the matrix.
+    For small systems (up to some thousand unknowns) that are given as a function. For sparse ones
+    use ``direct_solve``, and for large ones ``cg`` or ``gmres``, which never form the matrix.
 
     Parameters
     ----------
@@ -75,17 +74,17 @@ def dense_solve(matvec: Callable[[Any], Any], b: Tree, *, failed: str = "raise")
     try:
         solution = fnp.linalg.solve(matrix, vector, failed=failed_as(failed, "dense_solve"))
     except MatrixError as error:
-        raise MatrixError(
-            "dense_solve: the linear system is singular, so it has no unique solution. If it is the"
-            " system for the derivative of a root or an optimum, that root or optimum is not"
-            " isolated (an unknown has no influence), or it is a double one."
-        ) from error
+        raise singular("dense_solve") from error
     return join(unravel(solution))
 
 
-def failing_as(solve: Solve, failed: str) -> Solve:
-    """Pass ``failed`` on to a linear solver if it is ``dense_solve``; return other solvers."""
-    return partial(dense_solve, failed=failed) if solve is dense_solve else solve
+def singular(name: str) -> MatrixError:
+    """The error of a singular system."""
+    return MatrixError(
+        f"{name}: the linear system is singular, so it has no unique solution. If it is the"
+        " system for the derivative of a root or an optimum, that root or optimum is not"
+        " isolated (an unknown has no influence), or it is a double one."
+    )
 
 
 def _real_parts(complex_tree: Tree) -> tuple[Any, Callable[[Any], Any]]:

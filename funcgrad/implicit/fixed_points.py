@@ -23,7 +23,7 @@ from funcgrad._core import pytrees
 from funcgrad._hooks.result_watch import watched
 from funcgrad._transforms.arguments import check_function
 from funcgrad.errors import ArgumentError
-from funcgrad.implicit.dense import dense_solve
+from funcgrad.implicit.direct import direct_solve
 from funcgrad.implicit.roots import root_of
 from funcgrad.implicit.unknowns import Solve, Tree, converged_or_nan
 from funcgrad.numpy.options import failed_as
@@ -37,7 +37,7 @@ def fixed_point(
     *args: Tree,
     tol: float | None = None,
     max_steps: int = 1000,
-    tangent_solve: Solve = dense_solve,
+    tangent_solve: Solve = direct_solve,
     failed: str = "raise",
 ) -> Tensor: ...
 @overload
@@ -47,7 +47,7 @@ def fixed_point(
     *args: Tree,
     tol: float | None = None,
     max_steps: int = 1000,
-    tangent_solve: Solve = dense_solve,
+    tangent_solve: Solve = direct_solve,
     failed: str = "raise",
 ) -> State: ...
 @watched
@@ -57,7 +57,7 @@ def fixed_point(
     *args: Tree,
     tol: float | None = None,
     max_steps: int = 1000,
-    tangent_solve: Solve = dense_solve,
+    tangent_solve: Solve = direct_solve,
     failed: str = "raise",
 ) -> Any:
     """Find the fixed point x = f(x, *args) by iterating ``f``; differentiate it implicitly.

@@ -30,7 +30,7 @@ from funcgrad._transforms.flat_functions import push_values
 from funcgrad._transforms.linear import linear_transpose
 from funcgrad.errors import DifferentiationError
 from funcgrad.implicit.closures import with_closed_values
-from funcgrad.implicit.dense import failing_as
+from funcgrad.implicit.direct import failing_as
 from funcgrad.implicit.solution_call import SolutionCall, SolutionSignature, solution_of
 from funcgrad.implicit.unknowns import (
     AuxTree,

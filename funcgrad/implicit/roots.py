@@ -29,7 +29,7 @@ from funcgrad._transforms.arguments import check_function, values_of
 from funcgrad._transforms.composite import bind_composite
 from funcgrad._transforms.factors import zeros_like
 from funcgrad.implicit.closures import with_closed_values
-from funcgrad.implicit.dense import dense_solve, failing_as
+from funcgrad.implicit.direct import direct_solve, failing_as
 from funcgrad.implicit.linear_solves import LinearSystem, filled, pushed
 from funcgrad.implicit.reached import Reached, free_in, held
 from funcgrad.implicit.solution_call import SolutionCall, SolutionSignature, solution_of
@@ -56,7 +56,7 @@ def custom_root(
     f: Callable[[Any], Any],
     initial_guess: AnyNumber,
     solve: RootSolver,
-    tangent_solve: Solve = dense_solve,
+    tangent_solve: Solve = direct_solve,
     has_aux: Literal[False] = False,
     *,
     failed: str = "raise",
@@ -66,7 +66,7 @@ def custom_root(
     f: Callable[[Any], Any],
     initial_guess: AnyNumber,
     solve: RootSolver,
-    tangent_solve: Solve = dense_solve,
+    tangent_solve: Solve = direct_solve,
     *,
     has_aux: Literal[True],
     failed: str = "raise",
@@ -76,7 +76,7 @@ def custom_root(
     f: Callable[[State], State],
     initial_guess: State | Containers,
     solve: RootSolver,
-    tangent_solve: Solve = dense_solve,
+    tangent_solve: Solve = direct_solve,
     has_aux: Literal[False] = False,
     *,
     failed: str = "raise",
@@ -86,7 +86,7 @@ def custom_root(
     f: Callable[[State], State],
     initial_guess: State | Containers,
     solve: RootSolver,
-    tangent_solve: Solve = dense_solve,
+    tangent_solve: Solve = direct_solve,
     *,
     has_aux: Literal[True],
     failed: str = "raise",
@@ -96,7 +96,7 @@ def custom_root(
     f: Callable[[Any], Any],
     initial_guess: Tree,
     solve: RootSolver,
-    tangent_solve: Solve = dense_solve,
+    tangent_solve: Solve = direct_solve,
     has_aux: bool = False,
     *,
     failed: str = "raise",
@@ -106,7 +106,7 @@ def custom_root(
     f: Callable[[Any], Any],
     initial_guess: Tree,
     solve: RootSolver,
-    tangent_solve: Solve = dense_solve,
+    tangent_solve: Solve = direct_solve,
     has_aux: bool = False,
     *,
     failed: str = "raise",
@@ -131,7 +131,8 @@ def custom_root(
         SciPy's solvers print a message then: prefer ``fg.implicit.root`` for them.
     tangent_solve : callable
         ``tangent_solve(g, y)`` returns x with g(x) = y. The linear function g is the derivative of
-        ``f`` at the root, or its adjoint. By default it uses the matrix of g. It may return a pair
+        ``f`` at the root, or its adjoint. By default it uses the matrix of g, which is sparse from
+        200 unknowns on if its pattern is: see ``fg.implicit.direct_solve``. It may return a pair
         ``(x, info)``, as ``cg`` does: see ``custom_linear_solve``.
     has_aux : bool
         Whether ``solve`` returns a pair ``(x, aux)``. Then the pair is returned; ``aux`` is a

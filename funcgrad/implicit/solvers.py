@@ -23,7 +23,7 @@ from funcgrad._transforms.arguments import check_function, scalar, unwrap
 from funcgrad._transforms.reverse import grad
 from funcgrad.errors import ConvergenceError
 from funcgrad.implicit.active_bounds import Bounds, sides_of
-from funcgrad.implicit.dense import dense_solve
+from funcgrad.implicit.direct import direct_solve
 from funcgrad.implicit.fixed_points import difference, tolerance
 from funcgrad.implicit.roots import RootSolver, root_of, same
 from funcgrad.implicit.unknowns import Solve, Tree
@@ -34,7 +34,7 @@ from funcgrad.tensor.tensor import Tensor, wrap
 def root(
     f: Callable[..., Any],
     solver: RootSolver,
-    tangent_solve: Solve = dense_solve,
+    tangent_solve: Solve = direct_solve,
     *,
     failed: str = "raise",
     tol: float = 1e-3,
@@ -107,7 +107,7 @@ def root(
 def minimize(
     f: Callable[..., Any],
     solver: RootSolver,
-    tangent_solve: Solve = dense_solve,
+    tangent_solve: Solve = direct_solve,
     *,
     bounds: Tree = None,
     failed: str = "raise",
@@ -178,7 +178,7 @@ def minimize(
 def least_squares(
     f: Callable[..., Any],
     solver: RootSolver,
-    tangent_solve: Solve = dense_solve,
+    tangent_solve: Solve = direct_solve,
     *,
     bounds: Tree = None,
     failed: str = "raise",
@@ -240,7 +240,7 @@ def least_squares(
 def fixed_point(
     f: Callable[..., Any],
     solver: RootSolver,
-    tangent_solve: Solve = dense_solve,
+    tangent_solve: Solve = direct_solve,
     *,
     failed: str = "raise",
     tol: float = 1e-3,

@@ -383,6 +383,7 @@ def solutions() -> dict[str, Sample]:
         "fg.custom_root": Sample(fg.custom_root, (_off, X, _last, own.dense_solve, False)),
         "fg.fixed_point": Sample(fg.fixed_point, (_nearer, X), {"tol": 1e-6, "max_steps": 50}),
         "fg.implicit.dense_solve": Sample(own.dense_solve, (_double, X)),
+        "fg.implicit.direct_solve": Sample(own.direct_solve, (_double, X)),
         **{
             f"fg.implicit.{name}": Sample(
                 getattr(own, name), (f, _last, own.dense_solve), then=lambda made: made(X)

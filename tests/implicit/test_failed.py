@@ -137,6 +137,9 @@ CASES: dict[Any, list[Function]] = {
     fg.implicit.dense_solve: [
         lambda p, failed: fg.implicit.dense_solve(diagonal(p), ONE, failed=failed)
     ],
+    fg.implicit.direct_solve: [
+        lambda p, failed: fg.implicit.direct_solve(diagonal(p), ONE, failed=failed)
+    ],
     fg.implicit.cg: [krylov(linalg.cg)],
     fg.implicit.gmres: [krylov(linalg.gmres)],
     fg.implicit.bicgstab: [krylov(linalg.bicgstab)],
