@@ -34,6 +34,10 @@ _REVERSE_COST: Final = 1.5
 """A reverse product takes about as long as so many forward ones."""
 
 
+_PROMISING: Final = 0.85
+"""A split is colored if its cost may be so much less; colorings seldom reach their least cost."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Compression:
     """Products that contain all elements of a pattern.
@@ -94,8 +98,21 @@ def compression(pattern: Pattern, mode: str | None = None) -> Compression:
         return _split(pattern, np.zeros(pattern.shape[0], np.bool_))
     if mode == "reverse":
         return _split(pattern, np.ones(pattern.shape[0], np.bool_))
-    candidates = [_split(pattern, full) for full in _full_rows(pattern)]
-    return min(candidates, key=lambda candidate: candidate.cost)
+    best: Compression | None = None
+    for is_reverse in _full_rows(pattern):
+        if best is None or _least_cost(pattern, is_reverse) < _PROMISING * best.cost:
+            candidate = _split(pattern, is_reverse)
+            best = candidate if best is None or candidate.cost < best.cost else best
+    assert best is not None
+    return best
+
+
+def _least_cost(pattern: Pattern, is_reverse: np.ndarray[Any, np.dtype[np.bool_]]) -> float:
+    """The least cost of any coloring: the elements of a row, or of a column, differ in color."""
+    in_reverse = is_reverse[pattern.row_numbers]
+    per_row = np.diff(pattern.indptr)[~is_reverse]
+    per_column = np.bincount(pattern.indices[in_reverse], minlength=1)
+    return float(per_row.max(initial=0) + _REVERSE_COST * per_column.max(initial=0))
 
 
 def check_mode(mode: str | None) -> None:
