@@ -4,10 +4,15 @@ Each row is the least of several runs, and what it is divided by was measured in
 
     python -m tests.tools.benchmarks.sparse
     python -m tests.tools.benchmarks.sparse --large
+
+Where JAX and asdex are installed (``pip install jax asdex``), their times are shown beside ours, in
+turns with them, on one core.
 """
 
 import argparse
+import os
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -21,17 +26,17 @@ from funcgrad.scipy.sparse.linalg import spsolve
 from tests.tools.benchmarks.measured import seconds
 
 
-def brusselator(n: int) -> tuple[Callable[[Any], Any], np.ndarray]:
+def brusselator(n: int, xp: Any = fnp) -> tuple[Callable[[Any], Any], np.ndarray]:
     """The right-hand side on a periodic grid, and a state of it."""
 
     def laplacian(x: Any) -> Any:
-        across = fnp.roll(x, 1, 1) + fnp.roll(x, -1, 1)
-        return (fnp.roll(x, 1, 0) + fnp.roll(x, -1, 0) + across - 4 * x) * (n - 1) ** 2
+        across = xp.roll(x, 1, 1) + xp.roll(x, -1, 1)
+        return (xp.roll(x, 1, 0) + xp.roll(x, -1, 0) + across - 4 * x) * (n - 1) ** 2
 
     def f(w: Any) -> Any:
         u, v = w[0], w[1]
         product = u * u * v
-        return fnp.stack(
+        return xp.stack(
             [1 + product - 4.4 * u + 10 * laplacian(u), 3.4 * u - product + 10 * laplacian(v)]
         )
 
@@ -39,7 +44,7 @@ def brusselator(n: int) -> tuple[Callable[[Any], Any], np.ndarray]:
 
 
 def rosenbrock(x: Any) -> Any:
-    return fnp.sum(100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (1.0 - x[:-1]) ** 2)
+    return (100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (1.0 - x[:-1]) ** 2).sum()
 
 
 def shown(name: str, time: float, other: str = "", base: float = 0.0) -> None:
@@ -68,6 +73,45 @@ def hessians() -> None:
     hessian(x), compiled(x)
     base = seconds(lambda: compiled(x), 50)
     shown("Rosenbrock, 10,000: Hessian", seconds(lambda: hessian(x), 50), "a gradient", base)
+
+
+def beside_asdex(n: int) -> None:
+    """A Jacobian and a Hessian, each with its pattern, beside those of asdex."""
+    import asdex
+    import jax
+    import jax.numpy as jnp
+
+    jax.config.update("jax_enable_x64", True)
+    w, x = brusselator(n)[1], np.random.default_rng(0).uniform(size=10_000)
+
+    def compare(name: str, make: Any, f: Any, make_there: Any, there: Any, color: Any) -> None:
+        at = w if name == "Jacobian" else x
+        prepared = seconds(lambda: make(f).products(at))
+        shown(
+            f"{name}: pattern and colors",
+            prepared,
+            "asdex's",
+            seconds(lambda: color(there, at), repeats=2),
+        )
+        derivative = make(f)
+        ours, theirs = fg.jit(lambda y: derivative(y).data), jax.jit(make_there(there, at))
+        state, their_state = fg.tensor(at), jnp.asarray(at)
+        elements = np.asarray(theirs(their_state).todense())
+        assert np.allclose(np.sort(ours(state)), np.sort(elements[elements != 0]))
+        rounds = [
+            (
+                seconds(lambda: ours(state), 30, 0.05),
+                seconds(lambda: theirs(their_state).data.block_until_ready(), 30, 0.05),
+            )
+            for _ in range(15)
+        ]
+        mine, base = np.min(rounds, axis=0)
+        shown(f"{name}: elements", mine, "asdex's", base)
+
+    f, g = [brusselator(n, xp)[0] for xp in (fnp, jnp)]
+    compare("Jacobian", sparse.jacobian, f, asdex.jacobian, g, asdex.jacobian_coloring)
+    slope = rosenbrock, asdex.hessian, rosenbrock, asdex.hessian_coloring
+    compare("Hessian", sparse.hessian, *slope)
 
 
 def matrices(n: int) -> None:
@@ -108,6 +152,9 @@ def main() -> None:
     if large:
         jacobians(707)
     hessians()
+    if find_spec("jax") and find_spec("asdex"):
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+        beside_asdex(71)
     for n in (71, 400) if large else (71,):
         matrices(n)
     segments()
