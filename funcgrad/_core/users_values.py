@@ -342,8 +342,8 @@ def _checked_result(value: object, operation: str) -> Value:
 def _array(x: Any, operation: str) -> np.ndarray[Any, Any]:
     try:
         return np.asarray(x)
-    except LeafError:
-        raise
+    except LeafError as error:
+        raise LeafError(f"{operation}: {error}") from None
     except (ValueError, TypeError, OverflowError) as error:
         raise ShapeError(f"{operation}: {_shown(x)} does not form an array: {error}") from None
 

@@ -8,12 +8,12 @@
 from typing import TYPE_CHECKING
 
 from funcgrad._hints.lookup import missing_from as _missing_from
-from funcgrad.sparse.constructors import block_array, diags, eye, kron, random
+from funcgrad.sparse.constructors import array, block_array, diags, eye, kron, random
 from funcgrad.sparse.hessians import hessian
 from funcgrad.sparse.jacobians import jacobian, value_and_jacobian
 from funcgrad.sparse.operators import hessian_operator, jacobian_operator
 from funcgrad.sparse.patterns import Pattern, pattern
-from funcgrad.sparse.sparse_arrays import SparseArray, array, from_scipy
+from funcgrad.sparse.sparse_arrays import SparseArray, from_scipy
 
 __all__ = [
     "Pattern",

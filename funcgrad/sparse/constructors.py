@@ -1,4 +1,4 @@
-"""Sparse matrices by SciPy's names: ``diags``, ``eye``, ``kron``, ``block_array``, ``random``.
+"""Sparse matrices: ``array``, and by SciPy's names ``diags``, ``eye``, ``kron``, ``block_array`` ….
 
 >>> import funcgrad.numpy as fnp
 >>> diags([fnp.ones(2), -fnp.ones(3)], offsets=[-1, 0]).toarray()
@@ -21,8 +21,101 @@ from funcgrad._transforms.arguments import is_whole
 from funcgrad.errors import ArgumentError, FuncgradError, ShapeError
 from funcgrad.sparse.element_rows import Indices, scipy_sparse
 from funcgrad.sparse.patterns import Pattern
-from funcgrad.sparse.sparse_arrays import SparseArray, checked_shape, sparse_operand
+from funcgrad.sparse.sparse_arrays import SparseArray, sparse_operand
 from funcgrad.tensor.tensor import wrap
+
+
+def array(
+    data: ArrayLike, indices: ArrayLike, indptr: ArrayLike, shape: tuple[int, int]
+) -> SparseArray:
+    """Make a sparse matrix of its compressed rows, as ``scipy.sparse.csr_array`` stores them.
+
+    Parameters
+    ----------
+    data : array_like
+        The nonzeros, of shape (nnz,), or (..., nnz) for a batch of matrices with one pattern.
+        They may be traced, and are differentiated.
+    indices : array_like of int
+        The column of each nonzero, ascending in each row.
+    indptr : array_like of int
+        Row ``i`` has the nonzeros from ``indptr[i]`` to ``indptr[i + 1]``.
+    shape : tuple of int
+        The numbers of rows and columns.
+
+    Raises
+    ------
+    ShapeError
+        The sizes do not fit each other.
+    ArgumentError
+        An index is out of range, or indices of a row are not ascending, or one comes twice.
+
+    Examples
+    --------
+    >>> array([5.0, 7.0], [1, 0], [0, 1, 2], shape=(2, 2)).toarray()
+    Tensor([[0., 5.],
+            [7., 0.]])
+    """
+    values = fnp.asarray(data)
+    columns, starts = [
+        _static_integers(x, name) for x, name in ((indices, "indices"), (indptr, "indptr"))
+    ]
+    rows, width = checked_shape("sparse.array", shape)
+    if values.ndim < 1 or values.shape[-1] != len(columns):
+        raise ShapeError(
+            f"sparse.array: data of shape {values.shape} and {len(columns)} indices do not fit: the"
+            " last axis of data has one element for each index."
+        )
+    if len(starts) != rows + 1 or starts[0] != 0 or starts[-1] != len(columns):
+        raise ShapeError(
+            f"sparse.array: indptr has to have {rows + 1} elements for {rows} rows, from 0 to the"
+            f" number of indices, {len(columns)}; got {len(starts)} elements"
+            + (f" from {starts[0]} to {starts[-1]}." if len(starts) else ".")
+        )
+    _check_indices(columns, starts, width)
+    parts = np.ones(len(columns), np.bool_), columns, starts
+    matrix = scipy_sparse().csr_array(parts, shape=(rows, width))
+    return SparseArray(values, Pattern(matrix))
+
+
+def checked_shape(operation: str, shape: object) -> tuple[int, int]:
+    """The numbers of rows and columns; anything else is an error."""
+    listed = list(shape) if isinstance(shape, np.ndarray) and shape.ndim == 1 else shape
+    sizes = tuple(listed) if isinstance(listed, list | tuple) else ()
+    if len(sizes) != 2 or not all(is_whole(n) and 0 <= n < 2**62 for n in sizes):
+        raise ShapeError(f"{operation}: shape has to be (rows, columns), got {shape!r}.")
+    return int(sizes[0]), int(sizes[1])
+
+
+def _static_integers(x: ArrayLike, name: str) -> Indices:
+    """Indices as a NumPy array; a tracer raises, as the pattern is static."""
+    out = np.asarray(fnp.asarray(x))
+    if out.ndim != 1 or (out.dtype.kind not in "iu" and out.size):
+        raise ArgumentError(
+            f"sparse.array: {name} has to be a vector of integers, got {out.dtype} of shape"
+            f" {out.shape}."
+        )
+    return out.astype(np.int64)
+
+
+def _check_indices(columns: Indices, starts: Indices, width: int) -> None:
+    if len(columns) and not (columns.min() >= 0 and columns.max() < width):
+        wrong = int(np.flatnonzero((columns < 0) | (columns >= width))[0])
+        raise ArgumentError(
+            f"sparse.array: indices[{wrong}] is {columns[wrong]}, out of range for {width} columns."
+        )
+    if (np.diff(starts) < 0).any():
+        raise ArgumentError("sparse.array: indptr has to ascend.")
+    inside = np.ones(max(len(columns) - 1, 0), np.bool_)
+    ends = starts[1:-1]
+    inside[ends[(ends > 0) & (ends < len(columns))] - 1] = False
+    if (inside & (np.diff(columns) <= 0)).any():
+        wrong = int(np.flatnonzero(inside & (np.diff(columns) <= 0))[0])
+        row = int(np.searchsorted(starts, wrong, side="right")) - 1
+        raise ArgumentError(
+            f"sparse.array: the indices {columns[wrong]}, {columns[wrong + 1]} of row {row} do not"
+            " ascend. Sort them, and add up elements that come twice, or let SciPy do both:"
+            " fg.sparse.from_scipy(scipy.sparse.csr_array(...))."
+        )
 
 
 def _from_places(

@@ -4,7 +4,7 @@ Every transformation follows the tensor: derivatives of a function of a sparse m
 pattern, and are never dense.
 
 >>> import funcgrad as fg
->>> A = array([1.0, 2.0, 3.0], [0, 1, 1], [0, 2, 3], shape=(2, 2))
+>>> A = fg.sparse.array([1.0, 2.0, 3.0], [0, 1, 1], [0, 2, 3], shape=(2, 2))
 >>> A @ fg.tensor([1.0, 10.0])
 Tensor([21., 30.])
 >>> fg.grad(lambda A: (A @ fg.tensor([1.0, 10.0])).sum())(A).data
@@ -94,6 +94,13 @@ class SparseArray:
             f"np.{name} of a sparse array is not there: it would be dense, or has no rule. Write"
             f" np.{name}(A.toarray()), or A.map(f) for an elementwise function with f(0) = 0."
         )
+
+    def __array_function__(self, function: Any, _types: Any, _args: Any, _options: Any) -> NoReturn:
+        """Refuse NumPy's other functions."""
+        short = function.__name__
+        name = f"{function.__module__.replace('numpy', 'np')}.{short}"
+        fix = f"A.{short}(...)" if hasattr(SparseArray, short) else f"{name} of A.toarray()"
+        raise ArgumentError(f"{name} of a sparse array is not there. Write {fix}.")
 
     @property
     def shape(self) -> Shape:
@@ -293,16 +300,19 @@ class SparseArray:
         return self._sum(other, -1, "-")
 
     def __rsub__(self, other: Operand) -> SparseArray:
-        return -self + other
+        return (-self)._sum(other, 1, "-", is_right=True)
 
-    def _sum(self, other: Operand, sign: int, name: str) -> SparseArray:
+    def _sum(self, other: Operand, sign: int, name: str, is_right: bool = False) -> SparseArray:
         sparse = sparse_operand(other)
         if sparse is None:
             if is_whole(other) and other == 0:  # as sum(matrices) begins
                 return self
+            did, does = [
+                f"x {name} {A}" if is_right else f"{A} {name} x" for A in ("A", "A.toarray()")
+            ]
             raise ArgumentError(
-                f"A {name} x of a sparse and a dense operand would be dense. Write A.toarray()"
-                f" {name} x, or make x sparse, such as c * fg.sparse.eye(n)."
+                f"{did} of a sparse array A and a dense operand would be dense. Write {does}, or"
+                " make x sparse, such as c * fg.sparse.eye(n)."
             )
         other_part = sparse if sign > 0 else -sparse
         return SparseArray(*matrix_sum(self._nonzeros, other_part._nonzeros))
@@ -353,99 +363,6 @@ class SparseArray:
         if not any(is_integer):
             return out
         return out.toarray()[(..., *[0 if flag else slice(None) for flag in is_integer])]
-
-
-def array(
-    data: ArrayLike, indices: ArrayLike, indptr: ArrayLike, shape: tuple[int, int]
-) -> SparseArray:
-    """Make a sparse matrix of its compressed rows, as ``scipy.sparse.csr_array`` stores them.
-
-    Parameters
-    ----------
-    data : array_like
-        The nonzeros, of shape (nnz,), or (..., nnz) for a batch of matrices with one pattern.
-        They may be traced, and are differentiated.
-    indices : array_like of int
-        The column of each nonzero, ascending in each row.
-    indptr : array_like of int
-        Row ``i`` has the nonzeros from ``indptr[i]`` to ``indptr[i + 1]``.
-    shape : tuple of int
-        The numbers of rows and columns.
-
-    Raises
-    ------
-    ShapeError
-        The sizes do not fit each other.
-    ArgumentError
-        An index is out of range, or indices of a row are not ascending, or one comes twice.
-
-    Examples
-    --------
-    >>> array([5.0, 7.0], [1, 0], [0, 1, 2], shape=(2, 2)).toarray()
-    Tensor([[0., 5.],
-            [7., 0.]])
-    """
-    values = fnp.asarray(data)
-    columns, starts = [
-        _static_integers(x, name) for x, name in ((indices, "indices"), (indptr, "indptr"))
-    ]
-    rows, width = checked_shape("sparse.array", shape)
-    if values.ndim < 1 or values.shape[-1] != len(columns):
-        raise ShapeError(
-            f"sparse.array: data of shape {values.shape} and {len(columns)} indices do not fit: the"
-            " last axis of data has one element for each index."
-        )
-    if len(starts) != rows + 1 or starts[0] != 0 or starts[-1] != len(columns):
-        raise ShapeError(
-            f"sparse.array: indptr has to have {rows + 1} elements for {rows} rows, from 0 to the"
-            f" number of indices, {len(columns)}; got {len(starts)} elements"
-            + (f" from {starts[0]} to {starts[-1]}." if len(starts) else ".")
-        )
-    _check_indices(columns, starts, width)
-    parts = np.ones(len(columns), np.bool_), columns, starts
-    matrix = scipy_sparse().csr_array(parts, shape=(rows, width))
-    return SparseArray(values, Pattern(matrix))
-
-
-def checked_shape(operation: str, shape: object) -> tuple[int, int]:
-    """The numbers of rows and columns; anything else is an error."""
-    listed = list(shape) if isinstance(shape, np.ndarray) and shape.ndim == 1 else shape
-    sizes = tuple(listed) if isinstance(listed, list | tuple) else ()
-    if len(sizes) != 2 or not all(is_whole(n) and 0 <= n < 2**62 for n in sizes):
-        raise ShapeError(f"{operation}: shape has to be (rows, columns), got {shape!r}.")
-    return int(sizes[0]), int(sizes[1])
-
-
-def _static_integers(x: ArrayLike, name: str) -> Indices:
-    """Indices as a NumPy array; a tracer raises, as the pattern is static."""
-    out = np.asarray(fnp.asarray(x))
-    if out.ndim != 1 or (out.dtype.kind not in "iu" and out.size):
-        raise ArgumentError(
-            f"sparse.array: {name} has to be a vector of integers, got {out.dtype} of shape"
-            f" {out.shape}."
-        )
-    return out.astype(np.int64)
-
-
-def _check_indices(columns: Indices, starts: Indices, width: int) -> None:
-    if len(columns) and not (columns.min() >= 0 and columns.max() < width):
-        wrong = int(np.flatnonzero((columns < 0) | (columns >= width))[0])
-        raise ArgumentError(
-            f"sparse.array: indices[{wrong}] is {columns[wrong]}, out of range for {width} columns."
-        )
-    if (np.diff(starts) < 0).any():
-        raise ArgumentError("sparse.array: indptr has to ascend.")
-    inside = np.ones(max(len(columns) - 1, 0), np.bool_)
-    ends = starts[1:-1]
-    inside[ends[(ends > 0) & (ends < len(columns))] - 1] = False
-    if (inside & (np.diff(columns) <= 0)).any():
-        wrong = int(np.flatnonzero(inside & (np.diff(columns) <= 0))[0])
-        row = int(np.searchsorted(starts, wrong, side="right")) - 1
-        raise ArgumentError(
-            f"sparse.array: the indices {columns[wrong]}, {columns[wrong + 1]} of row {row} do not"
-            " ascend. Sort them, and add up elements that come twice, or let SciPy do both:"
-            " fg.sparse.from_scipy(scipy.sparse.csr_array(...))."
-        )
 
 
 def from_scipy(matrix: Any) -> SparseArray:

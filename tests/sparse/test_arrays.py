@@ -192,6 +192,11 @@ REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
     "dense by NumPy": (np.asarray, r"toarray\(\) for a dense"),
     "dense by fnp": (fnp.sin, r"toarray\(\) for a dense"),
     "plus a number": (lambda A: A + 1.0, r"would be dense. Write A.toarray\(\) \+ x"),
+    "minus by NumPy": (lambda A: np.ones((4, 5)) - A, r"Write x - A\.toarray\(\)"),
+    "function by fnp": (lambda A: fnp.linalg.norm(A), r"norm: .*A\.toarray\(\)"),
+    "function by NumPy": (np.sum, r"np\.sum of a sparse array is not there. Write A\.sum\("),
+    "in a module of NumPy": (np.linalg.det, r"Write np\.linalg\.det of A\.toarray\(\)"),
+    "several": (lambda A: np.vstack([np.ones(5), A]), r"np\.vstack of a sparse array"),
     "cosine": (np.cos, r"np\.cos\(A\.toarray\(\)\)"),
     "map": (lambda A: A.map(fnp.cos), "is 1.0 at 0"),
     "power": (lambda A: A**0, "has to be positive"),
@@ -240,6 +245,17 @@ def test_functions_of_scipy_say_that_they_take_arrays() -> None:
             fg.grad(lambda x, f=f: f(x).sum())(fnp.ones(3))
     with pytest.raises(fg.errors.ArgumentError, match="would be dense"):
         operator.gt(fg.tensor(np.ones(3)), S)
+
+
+def test_constructors_of_scipy_say_it_in_the_cause() -> None:
+    """They answer any exception with one of their own, "unrecognized constructor input"."""
+    for x, transform in ((fnp.eye(3), fg.jit), (fnp.ones((2, 3, 3)), fg.vmap)):
+        with pytest.raises(ValueError, match="unrecognized") as told:
+            transform(scipy.sparse.csr_array)(x)
+        assert "fg.sparse.from_scipy" in str(told.value.__cause__)
+    with pytest.raises(ValueError, match="unrecognized") as told:
+        scipy.sparse.csr_array(sparse.eye(3))
+    assert "A.to_scipy()" in str(told.value.__cause__)
 
 
 def test_an_empty_key_selects_everything() -> None:

@@ -62,9 +62,15 @@ def test_stiff_equations_of_scipy() -> None:
     start = np.sin(np.arange(n) * 2 * np.pi / n)
     jacobian = sparse.jacobian(heat, argnums=1)
     f = fg.jit(heat)
-    found = scipy.integrate.solve_ivp(
-        lambda t, u: np.asarray(f(t, u)), (0, 1), start, "BDF", jac=jacobian
-    )
-    assert found.success
-    assert found.nlu > 0
-    assert jacobian(0.0, start).nnz == 3 * n
+    pattern = sparse.pattern(heat, argnums=1)(0.0, start)
+    ends = []
+    for options in ({"jac": jacobian}, {"jac_sparsity": pattern.matrix}, {}):
+        for method in ("BDF", "Radau"):
+            found = scipy.integrate.solve_ivp(
+                lambda t, u: np.asarray(f(t, u)), (0, 1), start, method, rtol=1e-8, **options
+            )
+            assert found.success
+            assert found.nlu > 0
+            ends.append(found.y[:, -1])
+    assert_allclose(ends[1:], [ends[0]] * 5, atol=1e-5)
+    assert jacobian(0.0, start).nnz == pattern.nnz == 3 * n
