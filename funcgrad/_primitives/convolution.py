@@ -92,18 +92,22 @@ def _letters(*beginnings: str) -> Callable[..., tuple[str, ...]]:
 _Terms: TypeAlias = tuple[np.ndarray[Any, Any], ...] | None
 
 
-def _convolved_terms(x: Shape, k: Shape, **params: Any) -> _Terms:
-    terms = terms_of(x, k, **params)
+def _convolved_terms(x: Shape, k: Shape, strides: Shape, dilations: Shape, groups: int) -> _Terms:
+    terms = terms_of(x, k, strides, dilations, groups)
     return terms and (terms[2], terms[0], terms[1])
 
 
-def _spread_terms(y: Shape, k: Shape, shape: Shape, groups: int, **params: Any) -> _Terms:
-    terms = terms_of((y[0], k[1] * groups, *shape), k, groups=groups, **params)
+def _spread_terms(
+    y: Shape, k: Shape, shape: Shape, strides: Shape, dilations: Shape, groups: int
+) -> _Terms:
+    terms = terms_of((y[0], k[1] * groups, *shape), k, strides, dilations, groups)
     return terms and (terms[0], terms[2], terms[1])
 
 
-def _correlated_terms(x: Shape, y: Shape, sizes: Shape, groups: int, **params: Any) -> _Terms:
-    terms = terms_of(x, (y[1], x[1] // groups, *sizes), groups=groups, **params)
+def _correlated_terms(
+    x: Shape, y: Shape, sizes: Shape, strides: Shape, dilations: Shape, groups: int
+) -> _Terms:
+    terms = terms_of(x, (y[1], x[1] // groups, *sizes), strides, dilations, groups)
     return terms and (terms[1], terms[0], terms[2])
 
 

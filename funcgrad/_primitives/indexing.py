@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from math import prod
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -65,13 +65,13 @@ def positions(shape: Shape, indices: Sequence[Any], axis: int) -> np.ndarray[Any
     return chosen.reshape(-1)
 
 
+_Array: TypeAlias = np.ndarray[Any, Any]
+
 _LONG_RUN: Final = 64
 """From so many updates in a row to one place, ``reduceat`` is at least twice as fast."""
 
 
-def fold_at(
-    ufunc: np.ufunc, out: np.ndarray[Any, Any], places: np.ndarray[Any, Any], u: Any
-) -> None:
+def fold_at(ufunc: np.ufunc, out: _Array, places: _Array, u: _Array) -> None:
     """Fold updates into a flat array, as ``ufunc.at`` does.
 
     Updates of one place wait for each other. So long runs of a place, as in sorted segments, are

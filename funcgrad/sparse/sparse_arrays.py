@@ -95,7 +95,9 @@ class SparseArray:
             f" np.{name}(A.toarray()), or A.map(f) for an elementwise function with f(0) = 0."
         )
 
-    def __array_function__(self, function: Any, _types: Any, _args: Any, _options: Any) -> NoReturn:
+    def __array_function__(
+        self, function: Callable[..., object], _types: object, _args: object, _options: object
+    ) -> NoReturn:
         """Refuse NumPy's other functions."""
         short = function.__name__
         name = f"{function.__module__.replace('numpy', 'np')}.{short}"

@@ -12,6 +12,7 @@ turns with them, on one core.
 import argparse
 import os
 from collections.abc import Callable
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
@@ -77,9 +78,7 @@ def hessians() -> None:
 
 def beside_asdex(n: int) -> None:
     """A Jacobian and a Hessian, each with its pattern, beside those of asdex."""
-    import asdex
-    import jax
-    import jax.numpy as jnp
+    asdex, jax, jnp = map(import_module, ("asdex", "jax", "jax.numpy"))
 
     jax.config.update("jax_enable_x64", True)
     w, x = brusselator(n)[1], np.random.default_rng(0).uniform(size=10_000)
