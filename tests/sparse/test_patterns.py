@@ -222,9 +222,54 @@ def arrow(x: Any) -> Any:
     return fnp.concatenate([fnp.sum(x, keepdims=True), x[1:] * x[0]])
 
 
+def lotka(a: Any) -> Any:
+    """Lotka and Volterra's hares and lynxes, which wander over a grid with walls."""
+    h, c = a
+
+    def spread(x: Any) -> Any:
+        wide = fnp.pad(x, 1, mode="edge")
+        return wide[1:-1, 2:] + wide[1:-1, :-2] + wide[2:, 1:-1] + wide[:-2, 1:-1] - 4 * x
+
+    return fnp.stack([h - h * c + spread(h), h * c - c + 2 * spread(c)])
+
+
+def beam(z: Any) -> Any:
+    """The constraints of the clamped beam of the COPS set, clnlbeam."""
+    t, x, u = z
+    h = 1 / (len(t) - 1)
+    return fnp.concatenate(
+        [
+            x[1:] - x[:-1] - h / 2 * (fnp.sin(t[1:]) + fnp.sin(t[:-1])),
+            t[1:] - t[:-1] - h / 2 * (u[1:] + u[:-1]),
+        ]
+    )
+
+
+def bending(z: Any) -> Any:
+    """The objective of clnlbeam."""
+    t, _, u = z
+    h, load = 1 / (len(t) - 1), 350.0
+    bent = load * (fnp.cos(t[1:]) + fnp.cos(t[:-1]))
+    return h / 2 * fnp.sum(u[1:] ** 2 + u[:-1] ** 2 + bent)
+
+
+def bordered(z: Any) -> Any:
+    """Six dense blocks of three, with two rows and two columns beside them."""
+    blocks, border = z[:18].reshape(6, 3), z[18:]
+    inner = fnp.sin(blocks.sum(axis=1, keepdims=True)) * blocks + border.sum() ** 2
+    return fnp.concatenate([inner.reshape(-1), border * fnp.sum(z**2)])
+
+
+def rosenbrock(x: Any) -> Any:
+    return fnp.sum(100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (1.0 - x[:-1]) ** 2)
+
+
 PUBLISHED: dict[str, tuple[Callable[[Any], Any], tuple[int, ...], int, tuple[int, int]]] = {
     # function, shape of x, nonzeros, forward and reverse products
     "Brusselator in two dimensions": (brusselator(32), (2, 32, 32), 6 * 2048, (0, 0)),
+    "Lotka and Volterra on a grid": (lotka, (2, 9, 7), 2 * (6 * 63 - 2 * (9 + 7)), (0, 0)),
+    "constraints of clnlbeam": (beam, (3, 21), 8 * 20, (4, 0)),
+    "bordered blocks": (bordered, (20,), 6 * 9 + 2 * 36 + 4, (5, 2)),
     "arrow": (arrow, (50,), 50 + 2 * 49, (2, 1)),
     "second difference": (lambda x: x[2:] - 2 * x[1:-1] + x[:-2], (40,), 3 * 38, (3, 0)),
     "network of each example": (
@@ -253,6 +298,37 @@ def test_published_patterns(name: str) -> None:
         assert (how.forward_count, how.reverse_count) == products
     else:
         assert how.count <= 13
+    x = np.random.default_rng(0).uniform(0.5, 1.5, shape)
+    dense = np.asarray(fg.jacfwd(f)(x)).reshape(-1, x.size)
+    matrix = sparse.jacobian(f)(x).toarray()
+    np.testing.assert_allclose(matrix, dense, rtol=1e-13, atol=1e-13)
+
+
+HESSIANS: dict[str, tuple[Callable[[Any], Any], tuple[int, ...], int, int]] = {
+    # function, shape of x, nonzeros, products
+    "chained Rosenbrock": (rosenbrock, (50,), 3 * 50 - 2, 3),
+    "objective of clnlbeam": (bending, (3, 21), 2 * 21, 1),
+    "Lagrangian of clnlbeam": (
+        lambda z: bending(z) + fnp.arange(1.0, 41.0) @ beam(z),
+        (3, 21),
+        2 * 21,
+        1,
+    ),
+    "arrow": (lambda x: x[0] * fnp.sum(x**2), (30,), 30 + 2 * 29, 2),
+    "pairs that overlap": (lambda x: fnp.sum((x[2:] * x[1:-1] * x[:-2]) ** 2), (30,), 144, 5),
+}
+
+
+@pytest.mark.parametrize("name", HESSIANS)
+def test_published_hessians(name: str) -> None:
+    f, shape, nnz, products = HESSIANS[name]
+    x = np.random.default_rng(0).uniform(0.5, 1.5, shape)
+    hessian = sparse.hessian(f)
+    matrix = hessian(x)
+    assert matrix.nnz == nnz
+    assert hessian.products(x) == (products, 0)
+    dense = np.asarray(fg.hessian(f)(x)).reshape(x.size, x.size)
+    np.testing.assert_allclose(matrix.toarray(), dense, rtol=1e-12, atol=1e-12)
 
 
 # ------------------------------------------------------------------------------- the record
