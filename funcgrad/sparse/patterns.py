@@ -9,7 +9,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from functools import cached_property
+from contextlib import suppress
+from functools import cached_property, wraps
 from math import prod
 from os import PathLike
 from typing import Any, NamedTuple, TypeAlias
@@ -19,16 +20,17 @@ import numpy as np
 import funcgrad.numpy as fnp
 from funcgrad._core import pytrees
 from funcgrad._core.specs import Shape
-from funcgrad._core.trace import RAW, concrete
+from funcgrad._core.trace import RAW, Value, concrete
 from funcgrad._core.users_values import operand
 from funcgrad._hints.lookup import answering
 from funcgrad._hints.optional_packages import optional_package
 from funcgrad._primitives.sparse_matrices import SparseLayout
 from funcgrad._transforms.arguments import check_argnums, check_function, choose
+from funcgrad._transforms.batch import vmap
 from funcgrad._transforms.callables import Argnums
 from funcgrad._transforms.stage import stage
 from funcgrad._transforms.with_derivative import example
-from funcgrad.errors import ArgumentError, ShapeError, TracerError
+from funcgrad.errors import ArgumentError, FuncgradError, ShapeError, TracerError
 from funcgrad.sparse.coloring import column_colors, row_colors, star_colors
 from funcgrad.sparse.dependence import PatternWalk
 from funcgrad.sparse.element_rows import (
@@ -407,7 +409,11 @@ def detected(
     leaves, structure = pytrees.flatten((args, dict(kwargs)))
     examples = [_example(operation, leaf, is_local) for leaf in leaves]
     inner_args, inner_kwargs = pytrees.unflatten(structure, examples)
-    program = stage(operation, f, inner_args, inner_kwargs)
+    program = None
+    if any(map(is_batched, leaves)):
+        with suppress(FuncgradError):  # more paths than a program has
+            program = stage(operation, _on_every_path(f), inner_args, inner_kwargs)
+    program = program or stage(operation, f, inner_args, inner_kwargs)
     counts = [pytrees.structure(arg).num_leaves for arg in args]
     places = [
         sum(counts[:position]) + k for position in chosen.positions for k in range(counts[position])
@@ -430,6 +436,31 @@ def detected(
         for output, leaf in zip(outputs, rows, strict=True)
     ]
     return Pattern(stacked([*parts, no_rows(0, width)]), rows, columns, tuple(walk.dense))
+
+
+def is_batched(leaf: Any) -> bool:
+    """Whether a leaf stands for an example of a batch."""
+    value: Value = concrete(wrap(leaf))
+    while type(value) not in RAW:
+        if value._trace.is_batch:
+            return True
+        value = value._value
+    return False
+
+
+def _on_every_path(f: Callable[..., Any]) -> Callable[..., Any]:
+    """Run a function on a batch of one: a program of it has all paths of the function.
+
+    Examples of a batch may take different paths, and their matrices have one pattern.
+    """
+
+    @wraps(f)
+    def function(*args: Any, **kwargs: Any) -> Any:
+        batch = pytrees.map(lambda x: x[None], (args, kwargs))
+        out = vmap(lambda every: f(*every[0], **every[1]))(batch)
+        return pytrees.map(lambda x: x[0], out)
+
+    return function
 
 
 def _example(operation: str, leaf: Any, needs_number: bool) -> Any:

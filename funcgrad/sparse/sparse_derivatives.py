@@ -29,7 +29,7 @@ from funcgrad._transforms.forward import jvp
 from funcgrad.errors import ArgumentError, CheckError, ShapeError
 from funcgrad.sparse.compression import Compression
 from funcgrad.sparse.element_rows import Indices, scipy_sparse
-from funcgrad.sparse.patterns import Pattern
+from funcgrad.sparse.patterns import Pattern, is_batched
 from funcgrad.sparse.sparse_arrays import SparseArray
 from funcgrad.tensor.tensor import Tensor, wrap
 
@@ -184,7 +184,8 @@ class SparseDerivative:
         name = self._request.name
         chosen = choose(name, self._request.function, args, self._request.argnums)
         leaves, structure = pytrees.flatten((args, kwargs))
-        key = structure, tuple([spec_of(wrap(leaf)) for leaf in leaves])
+        # The examples of a batch have one pattern, for all of their paths.
+        key = structure, any(map(is_batched, leaves)), tuple([spec_of(wrap(x)) for x in leaves])
         known = self._known.get(key)
         is_fresh = known is None
         if known is None:

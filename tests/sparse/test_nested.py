@@ -73,6 +73,53 @@ def test_a_jacobian_of_the_elements_of_a_jacobian() -> None:
     assert second.nnz <= 16
 
 
+def branching(x: Any) -> Any:
+    return x[1:] * x[:-1] if x[0] > 1 else fnp.sin(x[1:]) + x[0]
+
+
+@pytest.mark.parametrize("transform", ["vmap", "jit of vmap"])
+@pytest.mark.parametrize("kind", ["jacobian", "hessian"])
+def test_examples_that_take_different_paths(kind: str, transform: str) -> None:
+    """Their matrices have one pattern, the union of all paths."""
+
+    def scalar(x: Any) -> Any:
+        return fnp.sum(branching(x) ** 2)
+
+    ours, dense, nnz = {
+        "jacobian": (sparse.jacobian(branching), fg.jacfwd(branching), 11),
+        "hessian": (sparse.hessian(scalar), fg.hessian(scalar), 19),
+    }[kind]
+    ours(BATCH[0])  # which has a smaller pattern
+    expected = np.stack([np.asarray(dense(x)) for x in BATCH])
+    apply, _ = TRANSFORMS[transform]
+    for _ in range(2):
+        out = apply(ours)(BATCH)
+        assert out.nnz == nnz
+        assert_allclose(np.asarray(out.toarray()), expected, rtol=1e-12, atol=1e-14)
+    alone = fg.vmap(fg.jit(lambda x: ours(x).toarray()))(BATCH)
+    assert_allclose(np.asarray(alone), expected, rtol=1e-12, atol=1e-14)
+
+
+def test_a_function_that_closes_over_examples_of_different_paths() -> None:
+    def shifted(x: Any, transform: Any = sparse.jacobian) -> Any:
+        return transform(lambda y: y * y[::-1] if x[0] > 1 else y + x[0])(x[1:])
+
+    out = fg.vmap(lambda x: shifted(x).toarray())(BATCH)
+    expected = fg.vmap(lambda x: shifted(x, fg.jacfwd))(BATCH)
+    assert_allclose(np.asarray(out), np.asarray(expected), rtol=1e-12)
+
+
+def test_more_paths_than_a_program_has() -> None:
+    def f(x: Any) -> Any:
+        for k in range(20):
+            if x[0] * 10 > k:
+                x = x * 0.9 + x[::-1] * 0.1
+        return fnp.tanh(x)
+
+    out = fg.vmap(lambda x: sparse.jacobian(f)(x).toarray())(BATCH)
+    assert_allclose(np.asarray(out), np.asarray(fg.vmap(fg.jacfwd(f))(BATCH)), rtol=1e-12)
+
+
 def test_threads_that_take_different_paths() -> None:
     def f(x: Any) -> Any:
         for k in range(4):
