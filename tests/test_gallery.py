@@ -236,3 +236,13 @@ def test_reaction_grows_the_waves_that_turing_found(tmp_path, capsys):
     assert result.products < 14
     assert "nonzeros by" in capsys.readouterr().out
     assert is_picture(tmp_path / "reaction.png")
+
+
+def test_graph_divides_the_club_as_history_did(tmp_path, capsys):
+    module = load("graph")
+    assert len(module.SENDERS) == 2 * 78 + 34
+    result = module.main(["--out", str(tmp_path)])
+    assert result.right >= 30
+    assert result.losses[-1] < 0.2 * result.losses[0]
+    assert "of 34 members" in capsys.readouterr().out
+    assert is_picture(tmp_path / "graph.png")
