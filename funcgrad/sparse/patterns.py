@@ -21,7 +21,7 @@ import funcgrad.numpy as fnp
 from funcgrad._core import pytrees
 from funcgrad._core.specs import Shape
 from funcgrad._core.trace import RAW, Value, concrete
-from funcgrad._core.users_values import operand
+from funcgrad._core.users_values import ArrayLike, operand
 from funcgrad._hints.lookup import answering
 from funcgrad._hints.optional_packages import optional_package
 from funcgrad._primitives.sparse_matrices import SparseLayout
@@ -438,7 +438,7 @@ def detected(
     return Pattern(stacked([*parts, no_rows(0, width)]), rows, columns, tuple(walk.dense))
 
 
-def is_batched(leaf: Any) -> bool:
+def is_batched(leaf: ArrayLike) -> bool:
     """Whether a leaf stands for an example of a batch."""
     value: Value = concrete(wrap(leaf))
     while type(value) not in RAW:
@@ -455,7 +455,7 @@ def _on_every_path(f: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     @wraps(f)
-    def function(*args: Any, **kwargs: Any) -> Any:
+    def function(*args: object, **kwargs: object) -> Any:
         batch = pytrees.map(lambda x: x[None], (args, kwargs))
         out = vmap(lambda every: f(*every[0], **every[1]))(batch)
         return pytrees.map(lambda x: x[0], out)
