@@ -25,11 +25,16 @@ def residual(u: Any, load: Any) -> Any:
     return u + u**3 - laplacian(u) - load
 
 
-def newton(f: Callable[[Any], Any], u: Any) -> Any:
+def drifting(u: Any, load: Any) -> Any:
+    """An equation whose matrix is not symmetric."""
+    return residual(u, load) + 0.5 * u * fnp.pad(u, 1)[1:-1, :-2]
+
+
+def newton(f: Callable[[Any], Any], u: Any, equation: Any = residual) -> Any:
     for _ in range(30):
         u = u - 0.1 * np.asarray(f(u))
     for _ in range(8):
-        matrix = fg.sparse.jacobian(lambda u: residual(u, 0.0))(u)
+        matrix = fg.sparse.jacobian(lambda u: equation(u, 0.0))(u)
         step = fg.scipy.sparse.linalg.spsolve(matrix, np.asarray(f(u)).reshape(-1))
         u = u - np.asarray(step).reshape(u.shape)
     return u
@@ -46,7 +51,10 @@ def by_steps(f: Callable[[Any], Any], u: Any) -> Any:
 
 
 def rooted(solve: Any) -> Callable[[Any], Any]:
-    return lambda p: fg.implicit.root(residual, newton, solve)(START, p * LOAD)
+    def solver(f: Callable[[Any], Any], u: Any) -> Any:
+        return newton(f, u, drifting)
+
+    return lambda p: fg.implicit.root(drifting, solver, solve)(START, p * LOAD)
 
 
 def custom(solve: Any) -> Callable[[Any], Any]:
