@@ -88,7 +88,8 @@ def jacobian(
     -----
     The first call for arguments of new shapes or dtypes detects and colors the pattern, and
     compiles the products. If the function then takes another path, the pattern becomes the union of
-    both; elements that are zero on a path are stored as 0.
+    both; elements that are zero on a path are stored as 0. Under ``vmap`` the pattern is the union
+    of all paths from the beginning.
 
     Coloring: Curtis, Powell, Reid, "On the estimation of sparse Jacobian matrices", 1974.
 
