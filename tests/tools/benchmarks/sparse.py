@@ -56,6 +56,7 @@ def shown(name: str, time: float, other: str = "", base: float = 0.0) -> None:
 def jacobians(n: int) -> None:
     f, w = brusselator(n)
     name = f"Brusselator, {w.size:,} unknowns"
+    fg.jit(lambda x: 2.0 * x)(1.0)  # loads the compiler, which takes longer than all the rest
     shown(f"{name}: pattern and colors", seconds(lambda: sparse.pattern(f)(w).colors()))
     shown(f"{name}: first Jacobian", seconds(lambda: sparse.jacobian(f)(w), repeats=3))
     jacobian, compiled = sparse.jacobian(f), fg.jit(f)
