@@ -1,0 +1,37 @@
+"""Fits, roots and minima by solvers that compile, batch and differentiate.
+
+>>> import funcgrad as fg
+>>> def cube_root(a):
+...     return root_scalar(lambda x: x**3 - a, bracket=(0.0, 10.0)).x
+>>> fg.vmap(fg.grad(cube_root))(fg.tensor([1.0, 8.0]))
+Tensor([0.33333333, 0.08333333])
+
+The README explains how; ``funcgrad.scipy.optimize`` calls SciPy's own solvers instead.
+"""
+
+from typing import TYPE_CHECKING
+
+from funcgrad._hints.lookup import missing_from as _missing_from
+from funcgrad.optimize.curve_fit import curve_fit
+from funcgrad.optimize.least_squares import least_squares
+from funcgrad.optimize.minimize import minimize
+from funcgrad.optimize.minimize_scalar import minimize_scalar
+from funcgrad.optimize.root import fixed_point, root
+from funcgrad.optimize.root_scalar import root_scalar
+from funcgrad.optimize.solution import Solution
+
+__all__ = [
+    "Solution",
+    "curve_fit",
+    "fixed_point",
+    "least_squares",
+    "minimize",
+    "minimize_scalar",
+    "root",
+    "root_scalar",
+]
+
+
+if not TYPE_CHECKING:  # which know the names that there are
+    __getattr__ = _missing_from(__name__)
+__dir__ = __all__.copy  # completion shows the public names, without the modules

@@ -1,0 +1,155 @@
+"""``curve_fit``: the parameters of a model, and how uncertain they are.
+
+>>> import numpy as np
+>>> x = np.array([0.0, 1.0, 2.0, 3.0])
+>>> popt, pcov = curve_fit(lambda x, slope, start: slope * x + start, x, [1.0, 2.9, 5.1, 7.0])
+>>> popt, np.sqrt(np.diagonal(pcov))
+(Tensor([2.02, 0.97]), array([0.03872983, 0.07245688]))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from inspect import Parameter, signature
+from typing import Any
+
+import numpy as np
+
+import funcgrad.numpy as fnp
+from funcgrad._control.carry import placed
+from funcgrad._hooks.result_watch import watched
+from funcgrad._transforms.arguments import check_function
+from funcgrad.errors import ArgumentError, ShapeError
+from funcgrad.optimize.least_squares import least_squares
+from funcgrad.scipy.linalg.triangular_systems import solve_triangular
+from funcgrad.tensor.tensor import Tensor
+
+
+@watched
+def curve_fit(
+    f: Callable[..., Any],
+    xdata: Any,
+    ydata: Any,
+    p0: Any = None,
+    sigma: Any = None,
+    absolute_sigma: bool = False,
+    *,
+    bounds: Any = None,
+    **options: Any,
+) -> tuple[Tensor, Tensor]:
+    """Fit the parameters of a model to data by least squares.
+
+    The parameters and their covariance are differentiated with respect to the data, and the fit
+    compiles and batches; see ``least_squares``.
+
+    Parameters
+    ----------
+    f : callable
+        ``f(xdata, *parameters)`` returns an array like ``ydata``.
+    xdata : pytree
+        The places of the measurements, in any form that ``f`` takes.
+    ydata : array_like
+        The measurements.
+    p0 : array_like of shape (n,), optional
+        The first guess of the parameters; by default ones, as many as ``f`` takes.
+    sigma : array_like, optional
+        The standard deviations of the measurements, of the shape of ``ydata``; or their covariance,
+        of shape (m, m) for m measurements.
+    absolute_sigma : bool
+        Whether ``sigma`` has the units of ``ydata``. By default only its ratios count, and the
+        scatter of the residuals gives the scale of the covariance.
+    bounds : pair, optional
+        ``(lower, upper)``; each is a number or an array of shape (n,).
+    **options
+        Options of ``least_squares``: ``method``, ``loss``, ``xtol``, ``failed``, ...
+
+    Returns
+    -------
+    popt : Tensor of shape (n,)
+        The parameters.
+    pcov : Tensor of shape (n, n)
+        Their covariance; the square roots of its diagonal are the standard errors. It is infinite
+        where the data do not determine it, and where measurements are too few for the scatter.
+
+    Raises
+    ------
+    ConvergenceError
+        The fit did not succeed.
+    ShapeError, ArgumentError
+        ``sigma`` does not fit, or the number of parameters is not known.
+
+    Notes
+    -----
+    The covariance is that of a linear model with the Jacobian at the solution, (JᵀJ)⁻¹.
+
+    Examples
+    --------
+    >>> import funcgrad.numpy as fnp
+    >>> t = np.linspace(0.0, 2.0, 30)
+    >>> data = 2.0 * np.exp(-1.5 * t) + 0.01 * np.cos(40.0 * t)
+    >>> popt, pcov = curve_fit(lambda t, a, k: a * fnp.exp(-k * t), t, data)
+    >>> np.round(popt, 2), np.round(fnp.sqrt(fnp.diagonal(pcov)), 4)
+    (Tensor([2. , 1.5]), Tensor([0.0043, 0.0054]))
+    """
+    name = "curve_fit"
+    check_function(name, f)
+    y = fnp.asarray(ydata)
+    start = fnp.ones(_parameter_count(f)) if p0 is None else fnp.asarray(p0)
+    if start.dtype.kind in "iub":
+        start = start.astype(float)
+    weigh = _weighing(sigma, y)
+
+    def residuals(parameters: Tensor, places: Any, measured: Tensor) -> Tensor:
+        model = f(places, *[parameters[k] for k in range(len(start))])
+        return weigh(fnp.ravel(model - measured))
+
+    found = least_squares(residuals, start, args=(xdata, y), bounds=bounds, **options)
+    jacobian, count = found.jac, y.size
+    size = len(start)
+    covariance = _inverse(jacobian.T @ jacobian)
+    if not absolute_sigma:
+        scale = 2.0 * found.cost / (count - size) if count > size else fnp.asarray(np.inf)
+        covariance = fnp.where(fnp.isfinite(scale), covariance * scale, np.inf)
+    return found.x, covariance
+
+
+def _parameter_count(f: Callable[..., Any]) -> int:
+    try:
+        parameters = list(signature(f).parameters.values())
+    except ValueError:
+        parameters = []
+    plain = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+    if len(parameters) < 2 or any(parameter.kind not in plain for parameter in parameters):
+        raise placed(
+            ArgumentError,
+            "curve_fit: the number of parameters does not follow from the signature of f. Pass p0,"
+            " the first guess of the parameters.",
+        )
+    return len(parameters) - 1
+
+
+def _weighing(sigma: Any, y: Tensor) -> Callable[[Tensor], Tensor]:
+    """Divide residuals by their standard deviations, as a vector or by a covariance."""
+    if sigma is None:
+        return lambda residuals: residuals
+    deviations = fnp.asarray(sigma)
+    if deviations.size == y.size or not deviations.shape:
+        flat = fnp.ravel(deviations)
+        return lambda residuals: residuals / flat
+    if deviations.shape != (y.size, y.size):
+        raise placed(
+            ShapeError,
+            f"curve_fit: sigma has shape {deviations.shape}, but has to have the shape of ydata,"
+            f" {y.shape}, or to be a covariance of shape {(y.size, y.size)}.",
+        )
+    factor = fnp.linalg.cholesky(deviations)
+    return lambda residuals: solve_triangular(factor, residuals, lower=True)
+
+
+def _inverse(matrix: Tensor) -> Tensor:
+    """The inverse of a symmetric matrix, infinite if it is singular."""
+    diagonal = fnp.sqrt(fnp.diagonal(matrix))
+    units = fnp.where(diagonal > 0.0, diagonal, 1.0)
+    scaled = matrix / (units[:, None] * units)
+    inverse = fnp.linalg.inv(scaled, failed="nan") / (units[:, None] * units)
+    return fnp.where(fnp.all(fnp.isfinite(inverse)), inverse, np.inf)

@@ -1,0 +1,218 @@
+"""``least_squares``: fits by damped steps of Gauss and Newton, which compile and batch.
+
+>>> import funcgrad as fg
+>>> times = fg.numpy.linspace(0.0, 2.0, 9)
+>>> def rate(decay):
+...     data = fg.numpy.exp(-decay * times)
+...     found = least_squares(lambda k: fg.numpy.exp(-k * times) - data, 1.0, xtol=1e-12)
+...     return found.x
+>>> rate(2.0), fg.grad(rate)(2.0)
+(Tensor(2.0), Tensor(1.0))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+import funcgrad.numpy as fnp
+from funcgrad._base.floating_errors import ignoring
+from funcgrad._control.carry import count_of
+from funcgrad._hooks.result_watch import watched
+from funcgrad._transforms.reverse import grad
+from funcgrad.implicit.fixed_points import tolerance
+from funcgrad.implicit.roots import root_of
+from funcgrad.implicit.unknowns import Solve, Tree
+from funcgrad.implicit.dense import dense_solve
+from funcgrad.optimize.damping import DampingOptions, damped_steps, residuals_and_jacobian
+from funcgrad.optimize.losses import LOSSES, cost_of
+from funcgrad.optimize.problem import as_vector, bounds_of, checked, chosen, residuals_of, vector_of
+from funcgrad.optimize.solution import Solution, failed_way, settled
+from funcgrad.tensor.tensor import Tensor
+
+_ADVICE: Final = (
+    "Start closer to the solution, allow more evaluations by max_nfev, or pass failed='keep' to get"
+    " the best point so far."
+)
+
+
+@watched
+def least_squares(
+    fun: Callable[..., Any],
+    x0: Any,
+    *,
+    args: Any = (),
+    method: str = "lm",
+    bounds: Any = None,
+    loss: str = "linear",
+    f_scale: Any = 1.0,
+    x_scale: Any = "jac",
+    ftol: float = 1e-8,
+    xtol: float = 1e-8,
+    gtol: float = 1e-8,
+    max_nfev: int | None = None,
+    derivative: str = "implicit",
+    tangent_solve: Solve = dense_solve,
+    failed: str = "raise",
+) -> Solution[Any]:
+    """Find the x at which the sum of squares of residuals is least.
+
+    The solver is written in funcgrad's functions: it compiles under ``jit``, solves each example
+    of a batch under ``vmap``, and the solution is differentiated with respect to ``args`` and the
+    values that ``fun`` closes over.
+
+    Parameters
+    ----------
+    fun : callable
+        ``fun(x, *args)`` returns the residuals, a pytree of arrays. Complex residuals count by
+        their absolute values.
+    x0 : pytree of real floating-point arrays
+        The starting point. The derivative with respect to it is 0.
+    args : tuple
+        Further arguments of ``fun``; anything else than a tuple is one argument.
+    method : {"lm", "gn"}
+        Steps of Levenberg and Marquardt, which are damped as far as is needed, or of Gauss and
+        Newton, which are damped only after a step that made the cost greater.
+    bounds : pair, optional
+        ``(lower, upper)``: each is None, a number, or a pytree prefix of x. Steps are projected to
+        them, and unknowns at a bound towards which the cost falls are held there.
+    loss : {"linear", "soft_l1", "huber", "cauchy", "arctan"}
+        The loss of a squared residual, as in SciPy: all but "linear" limit the influence of
+        outliers.
+    f_scale : float
+        The residual from which on it counts as an outlier.
+    x_scale : "jac" or array_like
+        The scale of the unknowns. By default a change of the units of an unknown has no effect.
+    ftol, xtol, gtol : float
+        The solver stops if the cost changes by less than ``ftol`` of it, if the step is shorter
+        than ``xtol * (xtol + norm(x))``, or if no element of the gradient is above ``gtol``. For
+        derivatives of the solution choose a small ``xtol``: they are as accurate as the solution.
+    max_nfev : int, optional
+        The greatest number of evaluations; 100 for each unknown by default.
+    derivative : {"implicit", "steps"}
+        Differentiate the equation that holds at the solution, at the cost of one linear system, or
+        the steps of the solver.
+    tangent_solve : callable
+        The solver of this linear system; see ``fg.custom_root``.
+    failed : {"raise", "nan", "keep"}
+        What becomes of x if the solver has not succeeded: an error (outside of ``jit`` and
+        ``vmap``, in which x is NaN), NaN, or the best point.
+
+    Returns
+    -------
+    Solution
+        ``x`` is a tree like ``x0``, ``fun`` has the residuals there, ``cost`` is half the sum of
+        their squares, and ``jac`` is their matrix of derivatives, of shape (m, n) for the vectors
+        of all elements. ``status`` tells why the solver stopped.
+
+    Raises
+    ------
+    ConvergenceError
+        The solver has not succeeded, and ``failed`` is "raise".
+    DtypeError
+        The unknown is complex or an integer, or the residuals are not floating-point.
+    ArgumentError, TreeError, ShapeError
+        An option is not allowed, or the bounds do not fit.
+
+    See Also
+    --------
+    curve_fit
+    funcgrad.scipy.optimize.least_squares : SciPy's solvers, for one large or sparse problem.
+
+    Notes
+    -----
+    The derivative of the solution contains the second derivatives of the residuals: it is exact
+    also where residuals are large. Where an unknown lies at a bound, it follows the bound.
+
+    Sources: Moré, "The Levenberg-Marquardt algorithm: implementation and theory", 1978; Nielsen,
+    "Damping parameter in Marquardt's method", 1999.
+
+    Examples
+    --------
+    A thousand fits at once:
+
+    >>> import numpy as np
+    >>> import funcgrad as fg
+    >>> t = np.linspace(0.0, 1.0, 8)
+    >>> def misfit(p, y):
+    ...     return p["scale"] * fg.numpy.exp(-p["rate"] * t) - y
+    >>> def fit(y):
+    ...     return fg.optimize.least_squares(misfit, {"rate": 1.0, "scale": 1.0}, args=(y,)).x
+    >>> data = np.linspace(1.0, 2.0, 1000)[:, None] * np.exp(-3.0 * t)
+    >>> fits = fg.jit(fg.vmap(fit))(data)
+    >>> fg.numpy.round(fits["rate"][:3], 5), fg.numpy.round(fits["scale"][-1], 5)
+    (Tensor([3., 3., 3.]), Tensor(2.0))
+    """
+    name = "least_squares"
+    more = checked(name, fun, args, derivative)
+    failed_way(failed, name)
+    x0 = as_vector(x0)
+    vector, unravel = vector_of(x0, name)
+    limits = bounds_of(bounds, x0, name)
+    scale = None
+    if not isinstance(x_scale, str) or x_scale != "jac":
+        scale = fnp.asarray(x_scale)
+    options = DampingOptions(
+        chosen(name, "method", method, ("lm", "gn")) == "lm",
+        scale,
+        chosen(name, "loss", loss, tuple(LOSSES)),
+        f_scale,
+        tolerance(name, "ftol", ftol),
+        tolerance(name, "xtol", xtol),
+        tolerance(name, "gtol", gtol),
+        100 * max(vector.size, 1) if max_nfev is None else count_of(name, "max_nfev", max_nfev),
+    )
+
+    def problem(point: Tensor, low: Any, high: Any, *values: Tree) -> Any:
+        return residuals_of(fun(unravel(point), *values), name), low, high
+
+    def solve(function: Callable[[Any], Any], start: Tensor, _: Tree) -> Any:
+        _, low, high = function(start)
+        with ignoring():  # a trial step may go too far
+            found, told = damped_steps(lambda x: function(x)[0], start, low, high, options)
+        return settled(name, found, told[0], failed, _ADVICE), told
+
+    ends = (None, None) if limits is None else limits
+    if derivative == "steps":
+        whole = partial(_with_parameters, problem, (*ends, *more))
+        found, told = solve(whole, vector, ())
+    else:
+        found, told = root_of(
+            name,
+            problem,
+            vector,
+            (*ends, *more),
+            solve,
+            tangent_solve,
+            what="x0",
+            equation=partial(_stationary, options.loss, f_scale),
+            is_like_unknown=False,
+            symmetric=limits is None,
+            has_aux=True,
+            failed="raise" if failed == "raise" else "nan",
+        )
+    x = unravel(found)
+    values = fun(x, *more)
+    count = len(residuals_of(values, name))
+    _, jacobian = residuals_and_jacobian(lambda p: problem(p, None, None, *more)[0], found, count)
+    return Solution(x, values, *told, jacobian)
+
+
+def _with_parameters(function: Callable[..., Any], parameters: tuple[Any, ...], x: Any) -> Any:
+    return function(x, *parameters)
+
+
+def _stationary(loss: str, f_scale: Any, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """The equation that holds at a minimum: its function of x is 0 there.
+
+    With bounds it is x - clip(x - slope): where the slope points out of the bounds, x is at the
+    bound, and follows it.
+    """
+
+    def equation(x: Tensor) -> Tensor:
+        slope = grad(lambda point: cost_of(function(point)[0], loss, f_scale))(x)
+        _, low, high = function(x)
+        return slope if low is None else x - fnp.clip(x - slope, low, high)
+
+    return equation

@@ -1,0 +1,158 @@
+"""What users pass to solvers: the start as a vector, bounds as vectors, options that are checked.
+
+>>> import numpy as np
+>>> start, unravel = vector_of({"a": 1.0, "b": np.ones(2)}, "minimize")
+>>> start, unravel(2.0 * start)["b"]
+(Tensor([1., 1., 1.]), Tensor([2., 2.]))
+>>> bounds_of((0.0, {"a": None, "b": 5.0}), {"a": 1.0, "b": np.ones(2)}, "minimize")
+(Tensor([0., 0., 0.]), Tensor([inf,  5.,  5.]))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from numbers import Real
+from operator import attrgetter
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+import funcgrad.numpy as fnp
+from funcgrad._control.carry import placed
+from funcgrad._core import pytrees
+from funcgrad._core.trace import concrete
+from funcgrad._core.users_values import operand
+from funcgrad._transforms.arguments import check_function
+from funcgrad.errors import ArgumentError, DtypeError, ShapeError, TreeError
+from funcgrad.implicit.unknowns import Unknown
+from funcgrad.tensor.tensor import Tensor
+from funcgrad.tree.vectors import ravel
+
+Vector: TypeAlias = Tensor
+"""The elements of all leaves of the unknown."""
+
+_WAYS: Final = ("implicit", "steps")
+
+
+def as_vector(x0: Any) -> Any:
+    """The start; a list of numbers becomes a vector, as in SciPy."""
+    if isinstance(x0, list) and x0 and all(isinstance(number, Real) for number in x0):
+        return np.asarray(x0, float)
+    return x0
+
+
+def vector_of(x0: Any, name: str) -> tuple[Vector, Callable[[Any], Any]]:
+    """The start as one real vector, and the function that makes a tree of such a vector.
+
+    Raises
+    ------
+    DtypeError
+        A leaf is complex, an integer or a truth value.
+    """
+    unknown, values = Unknown.read(name, "x0", x0)
+    for place, spec in enumerate(unknown.specs):
+        if spec.dtype.kind == "c":
+            raise placed(
+                DtypeError,
+                f"{name}: the dtype of x0{unknown.structure.paths()[place]} is {spec.dtype}, but"
+                " the unknown has to be real. Take the real and the imaginary part as two unknowns.",
+            )
+    return ravel(unknown.tree(values))
+
+
+def bounds_of(bounds: Any, x0: Any, name: str) -> tuple[Vector, Vector] | None:
+    """The bounds as two vectors, or None without bounds.
+
+    Raises
+    ------
+    ArgumentError, TreeError, ShapeError
+        The bounds are not a pair, do not fit the unknown, or a lower one is above the upper one.
+    """
+    if bounds is None:
+        return None
+    if hasattr(bounds, "lb") and hasattr(bounds, "ub"):
+        bounds = attrgetter("lb", "ub")(bounds)
+    if not isinstance(bounds, Sequence) or len(bounds) != 2:
+        raise placed(
+            ArgumentError,
+            f"{name}: bounds are a pair (lower, upper), each None, a number, or a tree of arrays"
+            f" like x0, or scipy.optimize.Bounds; got {bounds!r}.",
+        )
+    low, high = (
+        _side(bound, infinite, x0, name)
+        for bound, infinite in zip(bounds, (-np.inf, np.inf), strict=True)
+    )
+    crossed = concrete(fnp.any(low > high))
+    if isinstance(crossed, (bool, np.bool_)) and crossed:
+        raise placed(ArgumentError, f"{name}: a lower bound is greater than the upper bound.")
+    return low, high
+
+
+def _side(bound: Any, infinite: float, x0: Any, name: str) -> Vector:
+    """One bound of each element of the unknown."""
+    leaves, structure = pytrees.flatten(x0)
+    if isinstance(bound, Sequence) and leaves and leaves[0] is x0:
+        bound = fnp.asarray(bound)  # a list for the elements of one array, as in SciPy
+    try:
+        sides = pytrees.broadcast_prefix(bound, structure, "bounds", lambda leaf: leaf is None)
+    except TreeError as error:
+        raise placed(TreeError, f"{name}: the bounds do not fit x0: {error}") from None
+    placed_sides = []
+    for side, leaf in zip(sides, leaves, strict=True):
+        shape, dtype = np.shape(leaf), fnp.asarray(leaf).dtype
+        value = fnp.asarray(operand(infinite if side is None else side, f"{name}: bounds"))
+        try:
+            placed_sides.append(fnp.broadcast_to(value.astype(dtype), shape))
+        except ShapeError:
+            raise placed(
+                ShapeError,
+                f"{name}: bounds of shape {value.shape} do not fit an unknown of shape {shape}.",
+            ) from None
+    return ravel(placed_sides)[0]
+
+
+def residuals_of(tree: Any, name: str) -> Vector:
+    """Residuals as one real vector: of complex ones the real and then the imaginary parts."""
+    leaves = pytrees.leaves(tree)
+    real = [
+        part
+        for leaf in map(fnp.asarray, leaves)
+        for part in ((leaf.real, leaf.imag) if leaf.dtype.kind == "c" else (leaf,))
+    ]
+    vector = ravel(real)[0]
+    if vector.dtype.kind != "f":
+        raise placed(
+            DtypeError, f"{name}: fun has to return floating-point residuals, got {vector.dtype}."
+        )
+    return vector
+
+
+def checked(name: str, fun: object, args: object, derivative: object) -> tuple[Any, ...]:
+    """Check what all solvers take; return the further arguments of the function as a tuple.
+
+    Raises
+    ------
+    FunctionError, ArgumentError
+        ``fun`` is not a function, or ``derivative`` is unknown.
+    """
+    check_function(name, fun)
+    if derivative not in _WAYS or not isinstance(derivative, str):
+        raise placed(
+            ArgumentError,
+            f"{name}: derivative has to be 'implicit' or 'steps', got {derivative!r}.",
+        )
+    return args if isinstance(args, tuple) else (args,)  # as in SciPy
+
+
+def chosen(name: str, word: str, value: object, options: Sequence[str]) -> str:
+    """Check that an option is one of several words, in any case.
+
+    Raises
+    ------
+    ArgumentError
+        It is not.
+    """
+    if isinstance(value, str) and value.lower() in options:
+        return value.lower()
+    words = ", ".join(map(repr, options))
+    raise placed(ArgumentError, f"{name}: {word} has to be one of {words}, got {value!r}.")
