@@ -8,7 +8,8 @@ Tensor(12.0)
 
 The array functions are in ``funcgrad.numpy``, under NumPy's names, and SciPy's in
 ``funcgrad.scipy``. Further modules: ``fg.nn`` (networks), ``fg.optim`` (optimizers),
-``fg.implicit`` (solutions of equations), ``fg.io`` (files), ``fg.parallel`` (many workers),
+``fg.implicit`` (solutions of equations), ``fg.optimize`` (fits, roots and minima), ``fg.io``
+(files), ``fg.parallel`` (many workers),
 ``fg.random``, ``fg.testing``, ``fg.debug`` (causes of NaN), ``fg.tree`` (pytrees), ``fg.extend``
 (operations of your own) and ``fg.interop`` (other libraries).
 
@@ -34,6 +35,7 @@ if _typing.TYPE_CHECKING:
         nn,
         numpy,
         optim,
+        optimize,
         parallel,
         random,
         scipy,
@@ -95,6 +97,7 @@ __all__ = [
     "numpy",
     "odeint",
     "optim",
+    "optimize",
     "parallel",
     "probe",
     "program",
@@ -120,8 +123,8 @@ __version__ = "0.1.0"
 _LATE = _LateNames(
     __name__,
     {
-        "": "debug extend implicit interop io nn numpy optim parallel random scipy sparse testing"
-        " tree",
+        "": "debug extend implicit interop io nn numpy optim optimize parallel random scipy sparse"
+        " testing tree",
         "_control.associative": "associative_scan",
         "_control.choices": "cond switch",
         "_control.scans": "map scan",

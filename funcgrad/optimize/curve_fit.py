@@ -94,6 +94,7 @@ def curve_fit(
     name = "curve_fit"
     check_function(name, f)
     y = fnp.asarray(ydata)
+    xdata = fnp.asarray(xdata) if isinstance(xdata, list) else xdata  # as in SciPy
     start = fnp.ones(_parameter_count(f)) if p0 is None else fnp.asarray(p0)
     if start.dtype.kind in "iub":
         start = start.astype(float)

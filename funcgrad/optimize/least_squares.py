@@ -21,10 +21,10 @@ from funcgrad._base.floating_errors import ignoring
 from funcgrad._control.carry import count_of
 from funcgrad._hooks.result_watch import watched
 from funcgrad._transforms.reverse import grad
+from funcgrad.implicit.dense import dense_solve
 from funcgrad.implicit.fixed_points import tolerance
 from funcgrad.implicit.roots import root_of
 from funcgrad.implicit.unknowns import Solve, Tree
-from funcgrad.implicit.dense import dense_solve
 from funcgrad.optimize.damping import DampingOptions, damped_steps, residuals_and_jacobian
 from funcgrad.optimize.losses import LOSSES, cost_of
 from funcgrad.optimize.problem import as_vector, bounds_of, checked, chosen, residuals_of, vector_of

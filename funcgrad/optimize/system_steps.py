@@ -177,7 +177,7 @@ def _dogleg(
     jacobian = cond(better, jacfwd(f), lambda _: jacobian, trial)
     x = fnp.where(better, trial, now.x)
     memory = _Region(jacobian, _lengths(jacobian, scale), radius.astype(x.dtype))
-    wanted = fnp.where(has_newton, newton, step)
+    wanted = fnp.where(has_newton, newton, np.inf)
     lost = radius <= xtol * (xtol + _length(now.x * scale)) * 1e-3
     tests = [(~has_newton & (_length(slope) == 0.0), NO_SLOPE), (lost, NO_PROGRESS)]
     kept = fnp.where(better, value, now.value)

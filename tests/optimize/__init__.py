@@ -1,0 +1,1 @@
+"""Tests of the solvers that compile, batch and differentiate."""
