@@ -22,6 +22,7 @@ from funcgrad._transforms.arguments import check_function
 from funcgrad.errors import ArgumentError, ShapeError
 from funcgrad.optimize.least_squares import least_squares
 from funcgrad.scipy.linalg.triangular_systems import solve_triangular
+from funcgrad.scipy.optimize.problem import check_call
 from funcgrad.tensor.tensor import Tensor
 
 
@@ -95,10 +96,11 @@ def curve_fit(
     check_function(name, f)
     y = fnp.asarray(ydata)
     xdata = fnp.asarray(xdata) if isinstance(xdata, list) else xdata  # as in SciPy
-    start = fnp.ones(_parameter_count(f)) if p0 is None else fnp.asarray(p0)
+    start = fnp.ones(_parameter_count(f)) if p0 is None else fnp.ravel(fnp.asarray(p0))
     if start.dtype.kind in "iub":
         start = start.astype(float)
     weigh = _weighing(sigma, y)
+    check_call(name, f, xdata, tuple(start))
 
     def residuals(parameters: Tensor, places: Any, measured: Tensor) -> Tensor:
         model = f(places, *[parameters[k] for k in range(len(start))])

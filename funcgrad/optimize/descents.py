@@ -147,7 +147,7 @@ def _ended(
     return Descent(x, value, gradient, memory, now.nit + 1, nfev, status)
 
 
-# --------------------------------------------------------------------------------- steps along lines
+# -------------------------------------------------------------------------------- steps along lines
 
 
 @pytree(slots=True)
@@ -241,7 +241,7 @@ def _is_fresh(method: str, memory: Any) -> Any:
     return memory.fresh if method == "bfgs" else memory.inverse[-1, -1] == 0.0
 
 
-# ---------------------------------------------------------------------------------- steps in regions
+# --------------------------------------------------------------------------------- steps in regions
 
 
 @pytree(slots=True)

@@ -145,7 +145,7 @@ def least_squares(
     (Tensor([3., 3., 3.]), Tensor(2.0))
     """
     name = "least_squares"
-    more = checked(name, fun, args, derivative)
+    more = checked(name, fun, x0, args, derivative)
     failed_way(failed, name)
     x0 = as_vector(x0)
     vector, unravel = vector_of(x0, name)

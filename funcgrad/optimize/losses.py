@@ -45,8 +45,8 @@ def cost_of(residuals: Tensor, loss: str, f_scale: Any) -> Tensor:
 def weighted(residuals: Tensor, jacobian: Tensor, loss: str, f_scale: Any) -> tuple[Any, Any]:
     """Residuals and Jacobian of a least-squares problem with the same gradient.
 
-    The product of the Jacobian with itself approximates the Hessian of the loss, without making it
-    indefinite. Source: Triggs and others, "Bundle adjustment: a modern synthesis", 2000, section 4.3.
+    The product of the Jacobian with itself approximates the Hessian of the loss, and stays positive
+    definite. Source: Triggs and others, "Bundle adjustment: a modern synthesis", 2000, section 4.3.
     """
     if loss == "linear":
         return residuals, jacobian

@@ -68,8 +68,8 @@ def minimize(
     """Find a local minimum of a function of a pytree.
 
     The solver is written in funcgrad's functions: it compiles under ``jit``, solves each example of
-    a batch under ``vmap``, and the minimum is differentiated with respect to ``args`` and the values
-    that ``fun``, the bounds and the constraints close over.
+    a batch under ``vmap``, and the minimum is differentiated with respect to ``args``, the bounds,
+    and the values that ``fun`` and the constraints close over.
 
     Parameters
     ----------
@@ -131,8 +131,8 @@ def minimize(
 
     Notes
     -----
-    Where an unknown lies at a bound, it follows the bound; where an inequality is an equation at the
-    solution, x stays on it. The derivative is not defined where a multiplier of such a bound is 0.
+    Where an unknown lies at a bound, it follows the bound; where an inequality holds as an
+    equation, x stays on it. The derivative is not defined where a multiplier of such a bound is 0.
 
     Sources: Nocedal and Wright, "Numerical optimization", 2006; Conn, Gould, Toint, "Trust-region
     methods", 2000; Birgin and Martínez, "Practical augmented Lagrangian methods", 2014.
@@ -154,7 +154,7 @@ def minimize(
     (Tensor([-0.70710678, -0.70710678]), (Tensor([0.70710678]),))
     """
     name = "minimize"
-    more = checked(name, fun, args, derivative)
+    more = checked(name, fun, x0, args, derivative)
     failed_way(failed, name)
     way = chosen(name, "method", method or "bfgs", (*METHODS, "nelder-mead"))
     x0 = as_vector(x0)

@@ -99,7 +99,7 @@ def minimize_scalar(
     (Tensor(2.0), Tensor(1.0))
     """
     name = "minimize_scalar"
-    more = checked(name, fun, args, derivative)
+    more = checked(name, fun, bounds, args, derivative)
     failed_way(failed, name)
     low, high = points_of(name, {"bounds": bounds})
     close = float(np.sqrt(np.finfo(low.dtype).eps))

@@ -25,6 +25,7 @@ from funcgrad._core.users_values import operand
 from funcgrad._transforms.arguments import check_function
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError, TreeError
 from funcgrad.implicit.unknowns import Unknown
+from funcgrad.scipy.optimize.problem import check_call
 from funcgrad.tensor.tensor import Tensor
 from funcgrad.tree.vectors import ravel
 
@@ -55,7 +56,7 @@ def vector_of(x0: Any, name: str) -> tuple[Vector, Callable[[Any], Any]]:
             raise placed(
                 DtypeError,
                 f"{name}: the dtype of x0{unknown.structure.paths()[place]} is {spec.dtype}, but"
-                " the unknown has to be real. Take the real and the imaginary part as two unknowns.",
+                " the unknown has to be real. Take the real and the imaginary parts as unknowns.",
             )
     return ravel(unknown.tree(values))
 
@@ -127,21 +128,25 @@ def residuals_of(tree: Any, name: str) -> Vector:
     return vector
 
 
-def checked(name: str, fun: object, args: object, derivative: object) -> tuple[Any, ...]:
+def checked(
+    name: str, fun: Callable[..., Any], x0: object, args: object, derivative: object
+) -> tuple[Any, ...]:
     """Check what all solvers take; return the further arguments of the function as a tuple.
 
     Raises
     ------
     FunctionError, ArgumentError
-        ``fun`` is not a function, or ``derivative`` is unknown.
+        ``fun`` is not a function of these arguments, or ``derivative`` is unknown.
     """
     check_function(name, fun)
-    if derivative not in _WAYS or not isinstance(derivative, str):
+    if not isinstance(derivative, str) or derivative not in _WAYS:
         raise placed(
             ArgumentError,
             f"{name}: derivative has to be 'implicit' or 'steps', got {derivative!r}.",
         )
-    return args if isinstance(args, tuple) else (args,)  # as in SciPy
+    more = args if isinstance(args, tuple) else (args,)  # as in SciPy
+    check_call(name, fun, x0, more)
+    return more
 
 
 def chosen(name: str, word: str, value: object, options: Sequence[str]) -> str:

@@ -164,7 +164,7 @@ def fixed_point(
         return pytrees.map(lambda new, old: new - old, func(x, *values), x)
 
     name = "fixed_point"
-    checked(name, func, args, derivative)
+    checked(name, func, x0, args, derivative)
     return _solution(
         name, change, x0, args, method, xtol, 0.0, maxiter, derivative, tangent_solve, failed
     )
@@ -183,7 +183,7 @@ def _solution(
     tangent_solve: Solve,
     failed: str,
 ) -> Solution[Any]:
-    more = checked(name, fun, args, derivative)
+    more = checked(name, fun, x0, args, derivative)
     failed_way(failed, name)
     way = chosen(name, "method", method, METHODS)
     x0 = as_vector(x0)

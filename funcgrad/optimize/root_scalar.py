@@ -77,8 +77,8 @@ def root_scalar(
     args : tuple
         Further arguments of ``f``; anything else than a tuple is one argument.
     method : {"brentq", "itp", "bisect", "newton", "halley", "secant"}, optional
-        The first three need a bracket and always converge. By default "brentq" if there is a bracket,
-        else "newton".
+        The first three need a bracket and always converge. By default "brentq" if there is a
+        bracket, else "newton".
     bracket : pair of numbers, optional
         Two points at which the function has different signs.
     x0, x1 : number, optional
@@ -116,8 +116,8 @@ def root_scalar(
     -----
     Where the derivative of ``f`` is 0 at the root, the derivative of the root is infinite or NaN.
     Brent's method takes few steps on smooth functions. ITP takes at most one step more than
-    bisection, whatever the function. Sources: Oliveira and Takahashi, ACM Transactions on Mathematical
-    Software 47, 2020; Brent, "Algorithms for minimization without derivatives", 1973.
+    bisection, whatever the function. Sources: Oliveira and Takahashi, ACM Transactions on
+    Mathematical Software 47, 2020; Brent, "Algorithms for minimization without derivatives", 1973.
 
     Examples
     --------
@@ -131,7 +131,7 @@ def root_scalar(
     Tensor([1., 2., 3.])
     """
     name = "root_scalar"
-    more = checked(name, f, args, derivative)
+    more = checked(name, f, x0, args, derivative)
     failed_way(failed, name)
     if method is None:
         method = "brentq" if bracket is not None else "newton"

@@ -112,7 +112,7 @@ def failed_way(failed: object, name: str) -> str:
     ArgumentError
         It is unknown.
     """
-    if failed not in ("raise", "nan", "keep") or not isinstance(failed, str):
+    if not isinstance(failed, str) or failed not in ("raise", "nan", "keep"):
         raise placed(
             ArgumentError, f"{name}: failed has to be 'raise', 'nan' or 'keep', got {failed!r}."
         )

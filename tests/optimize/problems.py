@@ -87,10 +87,8 @@ def kowalik(x: Any) -> Any:
     return _KOWALIK - x[0] * (u**2 + u * x[1]) / (u**2 + u * x[2] + x[3])
 
 
-_MEYER = np.array(
-    "34780 28610 23650 19630 16370 13720 11540 9744 8261 7030 6005 5147 4427 3820 3307 2872".split(),
-    float,
-)
+_COUNTS = "34780 28610 23650 19630 16370 13720 11540 9744 8261 7030 6005 5147 4427 3820 3307 2872"
+_MEYER = np.array(_COUNTS.split(), float)
 
 
 def meyer(x: Any) -> Any:

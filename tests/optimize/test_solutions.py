@@ -87,7 +87,9 @@ def test_minimize_with_constraints(number: int, method: str) -> None:
         slope += np.asarray(fg.vjp(lambda x, c=fun: fnp.ravel(c(x)), found.x)[1](multipliers)[0])
     x = np.asarray(found.x)
     if problem.bounds is not None:
-        low, high = (np.inf * s if b is None else b for s, b in zip((-1, 1), problem.bounds))
+        low, high = (
+            np.inf * s if b is None else b for s, b in zip((-1, 1), problem.bounds, strict=True)
+        )
         slope = np.where((x <= low) & (slope > 0) | (x >= high) & (slope < 0), 0.0, slope)
     assert np.abs(slope).max() < 1e-5
 
@@ -165,7 +167,7 @@ def test_bounded_least_squares_is_scipys(name: str) -> None:
         lambda x: np.asarray(problem.fun(x)), start + 1e-3, bounds=(low, high), max_nfev=2000
     )
     assert float(found.cost) <= reference.cost * (1.0 + 1e-6) + 1e-12
-    assert np.all(low <= np.asarray(found.x)) and np.all(np.asarray(found.x) <= high)
+    assert np.all((low <= np.asarray(found.x)) & (np.asarray(found.x) <= high))
 
 
 CURVE = np.linspace(0.0, 2.0, 30)

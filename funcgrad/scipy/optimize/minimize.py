@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from inspect import signature
 from types import MappingProxyType, ModuleType
 from typing import Any, Final, TypeVar, overload
 
@@ -16,13 +15,14 @@ from funcgrad._transforms.arguments import check_function
 from funcgrad._transforms.callables import Array
 from funcgrad._transforms.jacobian import hessian, hvp, jacrev
 from funcgrad._transforms.reverse import value_and_grad
-from funcgrad.errors import ArgumentError, FunctionError
+from funcgrad.errors import ArgumentError
 from funcgrad.implicit.active_bounds import sides
 from funcgrad.numpy.options import mapping, real_number
 from funcgrad.scipy.optimize.problem import (
     Found,
     Variables,
     Vector,
+    check_call,
     limits_of,
     progress_bar,
     scipy_optimize,
@@ -155,7 +155,7 @@ def minimize(
     if callback is not None:
         check_function("minimize with callback", callback)
     more = args if isinstance(args, tuple) else (args,)  # as in SciPy
-    _check_arguments(fun, x0, more)
+    check_call("minimize", fun, x0, more)
     solvers = scipy_optimize("minimize")
     variables = Variables.read(x0, "minimize")
     limits = limits_of(bounds, variables, "minimize")
@@ -205,19 +205,6 @@ def _with_trees(result: dict[str, Vector], variables: Variables) -> dict[str, Ve
     if "jac" in result and np.shape(result["jac"]) == variables.start.shape:
         result["jac"] = variables.tree_of(result["jac"])
     return result
-
-
-def _check_arguments(fun: Callable[..., Any], x0: Any, more: tuple[Any, ...]) -> None:
-    """Check that a function takes the tree as one argument."""
-    try:
-        signature(fun).bind(x0, *more)
-    except TypeError as error:
-        raise FunctionError(
-            f"minimize: fun is called as fun(x{', *args' * bool(more)}), x a tree like x0: {error}."
-            " Of several variables x0 is a tuple or a dict, and fun takes it as one argument."
-        ) from None
-    except ValueError:  # a function without a signature
-        return
 
 
 def _method(method: str | None, is_bounded: bool, is_free: bool) -> str:

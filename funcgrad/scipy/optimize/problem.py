@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from inspect import signature
 from math import inf
 from types import ModuleType
 from typing import Any, Protocol, TypeAlias, TypeVar
@@ -15,7 +16,13 @@ from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._core import pytrees
 from funcgrad._core.specs import Shape
 from funcgrad._hints.optional_packages import optional_package
-from funcgrad.errors import ArgumentError, DtypeError, MissingPackageError, ShapeError
+from funcgrad.errors import (
+    ArgumentError,
+    DtypeError,
+    FunctionError,
+    MissingPackageError,
+    ShapeError,
+)
 from funcgrad.tensor.tensor import Tensor, tensor
 
 Tree = TypeVar("Tree")
@@ -219,3 +226,22 @@ def progress_bar(wanted: bool, operation: str) -> Iterator[Callable[[float], Non
             bar.update()
 
         yield tell
+
+
+def check_call(name: str, fun: Callable[..., Any], x0: Any, more: tuple[Any, ...]) -> None:
+    """Check that a function takes the tree as one argument, and the further arguments.
+
+    Raises
+    ------
+    FunctionError
+        It does not.
+    """
+    try:
+        signature(fun).bind(x0, *more)
+    except TypeError as error:
+        raise FunctionError(
+            f"{name}: fun is called as fun(x{', *args' * bool(more)}), x a tree like x0: {error}."
+            " Of several variables x0 is a tuple or a dict, and fun takes it as one argument."
+        ) from None
+    except ValueError:  # a function without a signature
+        return

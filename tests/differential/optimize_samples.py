@@ -1,0 +1,47 @@
+"""A call that works for every function of ``funcgrad.optimize``.
+
+>>> sample = optimizations()["fg.optimize.root_scalar"]
+>>> sample.function(*sample.args, **sample.kwargs).x
+Tensor(1.)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import funcgrad as fg
+import funcgrad.numpy as fnp
+from funcgrad import optimize
+from tests.differential.working_sample import Sample
+
+__all__ = ["optimizations"]
+
+X = fg.tensor([0.5, 2.0])
+
+
+def _shifted(x: Any) -> Any:
+    return x - 1.0
+
+
+def _bowl(x: Any) -> Any:
+    return fnp.sum((x - 1.0) ** 2)
+
+
+def _line(x: Any, slope: Any) -> Any:
+    return slope * x
+
+
+def optimizations() -> dict[str, Sample]:
+    """Fits, roots and minima."""
+    made = {
+        "curve_fit": Sample(optimize.curve_fit, (_line, np.ones(2), np.ones(2), [0.5])),
+        "fixed_point": Sample(optimize.fixed_point, (fnp.cos, X)),
+        "least_squares": Sample(optimize.least_squares, (_shifted, X)),
+        "minimize": Sample(optimize.minimize, (_bowl, X)),
+        "minimize_scalar": Sample(optimize.minimize_scalar, (_bowl, (0.0, 3.0))),
+        "root": Sample(optimize.root, (_shifted, X)),
+        "root_scalar": Sample(optimize.root_scalar, (_shifted,), {"bracket": (0.0, 3.0)}),
+    }
+    return {f"fg.optimize.{name}": sample for name, sample in made.items()}
