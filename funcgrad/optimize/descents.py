@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -262,17 +261,19 @@ def _region_step(
     matrix, radius = now.memory.hessian, now.memory.radius
     free = free_of(now.x, now.gradient, bounds)
     slope = now.gradient * free
+
+    def product(v: Tensor) -> Tensor:
+        return now.memory.hessian @ v if method == "trust-exact" else hvp(f, (now.x,), (v,))
+
     if method == "trust-exact":
         masked = matrix * free[:, None] * free + fnp.diag(1.0 - free)
         step = free * _least_in_ball(masked, slope, radius)
     else:
-        product = partial(_hessian_product, f, now.x)
         step = free * _truncated(lambda v: free * product(free * v), slope, radius)
     trial = _clipped(now.x + step, bounds)
     step = trial - now.x
     value, gradient = value_and_grad(f)(trial)
-    image = matrix @ step if method == "trust-exact" else product(step)
-    promised = -(now.gradient @ step + 0.5 * (step @ image))
+    promised = -(now.gradient @ step + 0.5 * (step @ product(step)))
     decrease = now.value - value
     noise = options.noise
     # Where rounding hides the decrease, the model is trusted.
@@ -290,7 +291,7 @@ def _region_step(
     )
     x = fnp.where(better, trial, now.x)
     if method == "trust-exact":
-        matrix = cond(better, hessian(f), lambda _: matrix, trial)
+        matrix = cond(better, hessian(f), lambda _: now.memory.hessian, trial)
     lost = radius <= 4.0 * float(np.finfo(x.dtype).eps) * (1.0 + _length(x))
     return _ended(
         now,
@@ -304,10 +305,6 @@ def _region_step(
         bounds,
         options,
     )
-
-
-def _hessian_product(f: Objective, x: Tensor, v: Tensor) -> Tensor:
-    return hvp(f, (x,), (v,))
 
 
 @pytree(slots=True)

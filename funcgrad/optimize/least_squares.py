@@ -196,7 +196,7 @@ def least_squares(
     values = fun(x, *more)
     count = len(residuals_of(values, name))
     _, jacobian = residuals_and_jacobian(lambda p: problem(p, None, None, *more)[0], found, count)
-    return Solution(x, values, *told, jacobian)
+    return Solution(x, values, told[0], told[1], told[2], jacobian)
 
 
 def _with_parameters(function: Callable[..., Any], parameters: tuple[Any, ...], x: Any) -> Any:

@@ -216,7 +216,7 @@ def minimize(
     x = unravel(point[0])
     value, gradient = value_and_grad(lambda p: fun(p, *more))(x)
     multipliers = fnp.split(point[1], np.cumsum(sizes)[:-1].tolist()) if limited else ()
-    return Solution(x, value, *told, gradient, tuple(multipliers))
+    return Solution(x, value, told[0], told[1], told[2], gradient, tuple(multipliers))
 
 
 def _stationary(function: Callable[[Any], Any]) -> Callable[[Any], Any]:

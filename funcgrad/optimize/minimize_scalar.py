@@ -136,7 +136,7 @@ def minimize_scalar(
             failed="raise" if failed == "raise" else "nan",
         )
     value, slope = value_and_grad(lambda point: fun(point, *more))(x)
-    return Solution(x, value, *told, slope)
+    return Solution(x, value, told[0], told[1], told[2], slope)
 
 
 def _stationary(function: Callable[[Any], Any]) -> Callable[[Any], Any]:

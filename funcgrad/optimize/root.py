@@ -223,4 +223,4 @@ def _solution(
             failed="raise" if failed == "raise" else "nan",
         )
     x = unravel(found)
-    return Solution(x, fun(x, *more), *told)
+    return Solution(x, fun(x, *more), told[0], told[1], told[2])

@@ -162,7 +162,7 @@ def root_scalar(
     def solve(function: Callable[[Any], Any], start: Any, _: Any) -> Any:
         with ignoring():  # a step may go too far
             if way in _BRACKETING:
-                ended = bracketed(function, *points[:2], way, *close)
+                ended = bracketed(function, points[0], points[1], way, *close)
                 x, told = ended.best, (ended.status, ended.nit, ended.nfev)
             else:
                 second = points[1] if way == "secant" and x1 is not None else None
@@ -184,7 +184,7 @@ def root_scalar(
             failed="raise" if failed == "raise" else "nan",
         )
     value, slope = _with_slope(lambda point: one_number(point, *more), x)
-    return Solution(x, value, *told, slope)
+    return Solution(x, value, told[0], told[1], told[2], slope)
 
 
 def divided(linear: Callable[[Any], Any], y: Any) -> Any:

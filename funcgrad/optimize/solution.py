@@ -101,7 +101,8 @@ class Solution(Generic[X]):
     @property
     def cost(self) -> Tensor:
         """Half the sum of squares of ``fun``."""
-        return 0.5 * sum(fnp.sum(fnp.square(leaf)) for leaf in pytrees.leaves(self.fun))
+        squares = [fnp.sum(fnp.square(leaf)) for leaf in pytrees.leaves(self.fun)]
+        return 0.5 * fnp.sum(fnp.stack(squares)) if squares else fnp.zeros(())
 
 
 def failed_way(failed: object, name: str) -> str:

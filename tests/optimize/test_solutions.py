@@ -178,7 +178,7 @@ def test_curve_fit_is_scipys(options: int) -> None:
     rng = np.random.default_rng(0)
     data = 2.0 * np.exp(-1.5 * CURVE) + 0.05 * rng.normal(size=30)
     distance = abs(CURVE[:, None] - CURVE)
-    chosen: dict[str, Any] = [
+    chosen: Any = [
         {},
         {"sigma": 0.03 + 0.05 * CURVE},
         {"sigma": 0.03 + 0.05 * CURVE, "absolute_sigma": True},
