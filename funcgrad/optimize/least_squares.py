@@ -21,7 +21,7 @@ from funcgrad._base.floating_errors import ignoring
 from funcgrad._control.carry import count_of
 from funcgrad._hooks.result_watch import watched
 from funcgrad._transforms.reverse import grad
-from funcgrad.implicit.dense import dense_solve
+from funcgrad.implicit.direct import direct_solve
 from funcgrad.implicit.fixed_points import tolerance
 from funcgrad.implicit.roots import root_of
 from funcgrad.implicit.unknowns import Solve, Tree
@@ -53,7 +53,7 @@ def least_squares(
     gtol: float = 1e-8,
     max_nfev: int | None = None,
     derivative: str = "implicit",
-    tangent_solve: Solve = dense_solve,
+    tangent_solve: Solve = direct_solve,
     failed: str = "raise",
 ) -> Solution[Any]:
     """Find the x at which the sum of squares of residuals is least.

@@ -24,7 +24,7 @@ from funcgrad._hooks.result_watch import watched
 from funcgrad._transforms.arguments import scalar, unwrap
 from funcgrad._transforms.reverse import grad, value_and_grad
 from funcgrad.errors import ArgumentError
-from funcgrad.implicit.dense import dense_solve
+from funcgrad.implicit.direct import direct_solve
 from funcgrad.implicit.fixed_points import tolerance
 from funcgrad.implicit.roots import root_of
 from funcgrad.implicit.unknowns import Solve
@@ -62,7 +62,7 @@ def minimize(
     tol: float | None = None,
     maxiter: int | None = None,
     derivative: str = "implicit",
-    tangent_solve: Solve = dense_solve,
+    tangent_solve: Solve = direct_solve,
     failed: str = "raise",
 ) -> Solution[Any]:
     """Find a local minimum of a function of a pytree.

@@ -19,7 +19,7 @@ from funcgrad._base.floating_errors import ignoring
 from funcgrad._control.carry import count_of
 from funcgrad._core import pytrees
 from funcgrad._hooks.result_watch import watched
-from funcgrad.implicit.dense import dense_solve
+from funcgrad.implicit.direct import direct_solve
 from funcgrad.implicit.fixed_points import tolerance
 from funcgrad.implicit.roots import root_of
 from funcgrad.implicit.unknowns import Solve, Unknown
@@ -46,7 +46,7 @@ def root(
     ftol: float = 0.0,
     maxiter: int | None = None,
     derivative: str = "implicit",
-    tangent_solve: Solve = dense_solve,
+    tangent_solve: Solve = direct_solve,
     failed: str = "raise",
 ) -> Solution[Any]:
     """Find a root of a system of equations, f(x) = 0.
@@ -128,7 +128,7 @@ def fixed_point(
     xtol: float | None = None,
     maxiter: int | None = None,
     derivative: str = "implicit",
-    tangent_solve: Solve = dense_solve,
+    tangent_solve: Solve = direct_solve,
     failed: str = "raise",
 ) -> Solution[Any]:
     """Find a fixed point, x = func(x), with Anderson's acceleration.
