@@ -130,7 +130,7 @@ def vmap(
     Tensor([0, 2, 7])
     """
     check_function("vmap", f)
-    _check_in_axes(in_axes)
+    check_in_axes(in_axes)
 
     call = batched(f, in_axes, out_axes, axis_size, branches)
     return Watched(call, "vmap", (vmap, (f, in_axes, out_axes, axis_size, branches)))
@@ -209,7 +209,7 @@ def _warning_of_many_paths(f: Callable[..., Any]) -> Callable[[str], None]:
     return warn
 
 
-def _check_in_axes(in_axes: object) -> None:
+def check_in_axes(in_axes: object) -> None:
     """Check that ``in_axes`` consists of axes."""
     for axis in pytrees.leaves(in_axes):
         if not is_whole(axis):

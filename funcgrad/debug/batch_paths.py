@@ -19,7 +19,7 @@ import numpy as np
 
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._transforms.arguments import check_function
-from funcgrad._transforms.batch import batched
+from funcgrad._transforms.batch import batched, check_in_axes
 from funcgrad._transforms.callables import Axes
 from funcgrad._transforms.paths import Group
 
@@ -108,6 +108,7 @@ def paths(
     [([0], [False]), ([1, 2], [True])]
     """
     check_function("paths", f)
+    check_in_axes(in_axes)
 
     def listed(*args: object, **kwargs: object) -> BatchPaths:
         groups: list[Group] = []

@@ -48,3 +48,5 @@ def test_errors_are_those_of_vmap() -> None:
         fg.debug.paths(halved)(np.ones(2), np.ones(3))
     with pytest.raises(fg.errors.FunctionError):
         fg.debug.paths(1.0)  # type: ignore[arg-type]
+    with pytest.raises(fg.errors.BatchError, match="in_axes has to be an integer, None, or a tree"):
+        fg.debug.paths(halved, in_axes="0")  # type: ignore[arg-type]
