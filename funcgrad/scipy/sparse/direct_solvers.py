@@ -180,10 +180,10 @@ class SparseLU:
         trans : {"N", "T", "H"}
             Whether to solve with A, its transpose, or its conjugate transpose.
         """
+        if not isinstance(trans, str) or trans not in ("N", "T", "H"):
+            raise ArgumentError(f"splu: trans has to be 'N', 'T' or 'H', got {trans!r}.")
         if trans == "N":
             return _solved("splu", self.matrix, self._layout, self._factors, b, "raise")
-        if trans not in ("T", "H"):
-            raise ArgumentError(f"splu: trans has to be 'N', 'T' or 'H', got {trans!r}.")
         data = wrap(self.matrix.data)
         adjoint = SparseArray(
             data.conj() if dtype_of(data).kind == "c" else data, self.matrix.pattern
