@@ -193,7 +193,7 @@ class ConvergenceError(FuncgradError, RuntimeError):
 
 
 class BatchError(FuncgradError, ValueError):
-    """Batch axes or batch sizes do not fit the arguments of a batched function."""
+    """Batch axes or sizes do not fit a function's arguments, or its results for the examples."""
 
 
 class BatchWarning(UserWarning):

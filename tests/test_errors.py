@@ -457,7 +457,14 @@ def test_objects_in_the_arguments_and_results_of_vmap_are_refused_with_their_pat
     ],
 )
 def test_one_example_of_a_batch_is_no_number(use: Any, words: str) -> None:
-    reasons = (words, "inside vmap this stands for one example", "fnp.where", "in_axes=None")
+    remedy = "mark elements" if use is np.asarray else "Without branches=False, vmap follows `if`"
+    reasons = (
+        words,
+        "inside vmap this stands for one example",
+        remedy,
+        "fnp.where",
+        "in_axes=None",
+    )
     one_run = partial(fg.vmap, branches=False)
     with refuses(TracerError, *reasons):
         one_run(use)(np.array([1, 2]))
@@ -479,6 +486,18 @@ def test_control_flow_on_a_value_that_is_batched_and_differentiated() -> None:
 def test_a_batch_is_not_handed_to_other_code_example_by_example(use: Any) -> None:
     with refuses(TracerError, "inside vmap this stands for one example"):
         fg.vmap(use)(np.array([1, 2]))
+
+
+@pytest.mark.parametrize(
+    "use",
+    [fnp.argwhere, fnp.unique, fnp.flatnonzero, lambda x: x[x > 1], lambda x: fnp.arange(x[0])],
+)
+def test_results_whose_shape_depends_on_an_example_need_a_mask_or_a_loop(use: Any) -> None:
+    x = np.array([[1, 2], [3, 4]])
+    with refuses(TracerError, "fnp.sum(x, where=mask)", "fg.map") as refused:
+        fg.vmap(use)(x)
+    assert "`if`" not in str(refused.value)
+    fg.map(lambda row: fnp.sum(use(row)), x)  # the remedy that the error names
 
 
 # --------------------------------------------------------------- tracers as numbers

@@ -110,11 +110,20 @@ class UnstagedError(TracerError):
 
 def refusal(use: str) -> TracerError:
     """The error where a value of a batch has no number that dividing the examples would give."""
+    if use.startswith(LOOKS):
+        remedy = (
+            "Without branches=False, vmap follows `if` and other control flow; with it, choose by"
+            " fnp.where(condition, a, b)."
+        )
+    else:
+        remedy = (
+            "Keep one shape for all examples and mark elements, as by fnp.where(mask, x, other) or"
+            " fnp.sum(x, where=mask); or run one example after another with fg.map."
+        )
     return TracerError(
         f"{use}: inside vmap this stands for one example of a batch, so it has no single"
-        " value to use here. To choose for each example, write `if`, which vmap follows unless"
-        " branches=False, or fnp.where(condition, a, b). Pass values that do not depend on the"
-        " batch with in_axes=None."
+        f" value to use here. {remedy} Pass values that do not depend on the batch with"
+        " in_axes=None."
     )
 
 

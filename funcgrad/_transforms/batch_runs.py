@@ -202,7 +202,8 @@ def _one_structure(paths: Sequence[Path[tuple[list[Part], Structure]]]) -> Struc
         if other_structure != structure:
             raise BatchError(
                 "vmap: the results for the examples have to be of one structure, but it is"
-                f" {structure} for {group}, and {other_structure} for {other}."
+                f" {structure} for {group}, and {other_structure} for {other}. Return one"
+                " structure from all branches."
             )
     return structure
 

@@ -389,7 +389,7 @@ class Batcher(Trace):
             The run cannot go on for some examples only.
         """
         if not self._open:
-            raise refusal("A look at an example after its batch has ended")
+            raise escaped()
         if self.division is not None:  # the function went on, or looks in another thread
             raise self.division
         division = Division(self.level, groups, self.size)

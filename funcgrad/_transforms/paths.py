@@ -246,7 +246,8 @@ def alike(parts: Sequence[Part], groups: Sequence[Group]) -> list[Part]:
         if shape != shapes[0]:
             raise BatchError(
                 "vmap: the results for the examples have to be of one shape, but it is"
-                f" {shapes[0]} for {groups[0]}, and {shape} for {group}."
+                f" {shapes[0]} for {groups[0]}, and {shape} for {group}. Pad them to one shape,"
+                " or loop over the examples in Python."
             )
     strong = {dtype_of(value) for value, _ in parts if not is_weak(value)}
     weak = {dtype_of(value) for value, _ in parts if is_weak(value)}

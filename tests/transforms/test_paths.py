@@ -515,7 +515,7 @@ def test_divisions_leave_nothing_to_the_garbage_collector(f: Any) -> None:
 def test_one_run_can_be_asked_for() -> None:
     with pytest.raises(TracerError, match="inside vmap this stands for one example"):
         fg.vmap(halved, branches=False)(X)
-    with pytest.raises(TracerError, match="unless branches=False"):
+    with pytest.raises(TracerError, match="Without branches=False, vmap follows `if`"):
         fg.jit(fg.vmap(halved, branches=False))(X)
 
 
