@@ -137,7 +137,7 @@ def real_if_close(a: ArrayLike, tol: float = 100) -> Tensor:
     Parameters
     ----------
     a : array_like
-        Not traced by ``vmap`` or a loop: the dtype of the result depends on its values.
+        Not traced by a loop: the dtype of the result depends on its values.
     tol : float
         The tolerance: above 1 in units of the dtype's precision, else absolute.
 

@@ -34,8 +34,7 @@ def roots(p: ArrayLike, *, dtype: DTypeLike | None = None) -> Tensor:
     Parameters
     ----------
     p : array_like, shape (n + 1,)
-        The coefficients, the highest power first. Leading zeros are removed, except inside
-        ``vmap``, where values are not known.
+        The coefficients, the highest power first. Leading zeros are removed.
     dtype : complex dtype, optional
         If given, the zeros are complex for all coefficients.
 

@@ -1,7 +1,7 @@
 """Polynomials by their coefficients, the highest power first.
 
 As in NumPy, leading coefficients of products and remainders are removed if they are 0. This depends
-on values, which differ inside ``vmap``: use ``convolve`` there, which keeps all coefficients.
+on values: examples of ``vmap`` need results of one length. ``convolve`` keeps all coefficients.
 
 >>> polyval([1.0, 0.0, 2.0], 3.0)
 Tensor(11.0)
@@ -92,7 +92,7 @@ def polymul(a1: ArrayLike, a2: ArrayLike) -> Tensor:
     Parameters
     ----------
     a1, a2 : array_like, shapes (n,) and (m,)
-        Inside ``vmap`` use ``convolve``, which keeps leading zeros.
+        Examples of ``vmap`` need results of one length; ``convolve`` keeps leading zeros.
 
     Returns
     -------

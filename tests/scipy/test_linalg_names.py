@@ -386,7 +386,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "one of many": (
         lambda: fg.vmap(linalg.solve_circulant, branches=False)(A, A),
         TracerError,
-        "solve_circulant: whether a matrix is singular may differ",
+        "solve_circulant: whether a matrix is singular is not known before a branch",
     ),
     "lengths": (lambda: linalg.solve_circulant(V, V[:2]), ShapeError, "vectors of one length"),
     "word": (

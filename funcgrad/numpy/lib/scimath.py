@@ -1,7 +1,8 @@
 """Functions with complex results where real ones would be NaN: NumPy's ``emath``.
 
-Values decide whether a result is complex, so these functions do not work inside ``vmap``: cast the
-argument to a complex dtype there. Derivatives are as for the complex function.
+Values decide whether a result is complex. So ``vmap`` follows them as it follows ``if``, and its
+result is complex if one example's is; in loops that are compiled, cast the argument to a complex
+dtype. Derivatives are as for the complex function.
 
 >>> sqrt(4.0), sqrt(-4.0)
 (Tensor(2.0), Tensor(2j))

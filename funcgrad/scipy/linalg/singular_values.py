@@ -116,9 +116,9 @@ def norm(
 def orth(A: ArrayLike, rcond: float | None = None) -> Tensor:
     """An orthonormal basis of the column space of a matrix.
 
-    The number of vectors has to be known, so it cannot be used in ``fg.vmap``. Results that do not
-    depend on the choice of the basis, such as ``Q @ Q.mT``, have a derivative where singular values
-    differ; see ``funcgrad.numpy.linalg.svd``.
+    In ``fg.vmap`` all matrices have to be of one rank. Results that do not depend on the choice of
+    the basis, such as ``Q @ Q.mT``, have a derivative where singular values differ; see
+    ``funcgrad.numpy.linalg.svd``.
 
     Parameters
     ----------
@@ -135,8 +135,10 @@ def orth(A: ArrayLike, rcond: float | None = None) -> Tensor:
     ------
     ShapeError
         The argument is a stack of matrices.
+    BatchError
+        Matrices have different ranks in ``fg.vmap``.
     TracerError
-        The function is called in ``fg.vmap``.
+        The function is called in a loop or a branch under ``jit``.
     DegenerateError
         See ``svd``.
 

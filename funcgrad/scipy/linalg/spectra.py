@@ -57,8 +57,8 @@ def eigh(
     subset_by_index : (int, int), optional
         The first and the last eigenvalue that is returned, in ascending order.
     subset_by_value : (float, float), optional
-        The half-open interval ``(low, high]`` of the eigenvalues that are returned. Their number
-        has to be known, so it cannot be used in ``fg.vmap``.
+        The half-open interval ``(low, high]`` of the eigenvalues that are returned. In ``fg.vmap``
+        it has to hold as many for all matrices.
     overwrite_a, overwrite_b, check_finite, driver
         Ignored.
     failed : {"raise", "nan"}
@@ -85,8 +85,10 @@ def eigh(
         ``type`` or a subset is invalid, or both subsets are given.
     DegenerateError
         See ``funcgrad.numpy.linalg.eigh``.
+    BatchError
+        Intervals hold different numbers of eigenvalues in ``fg.vmap``.
     TracerError
-        ``subset_by_value`` in ``fg.vmap``.
+        ``subset_by_value`` in a loop or a branch under ``jit``.
 
     Notes
     -----
@@ -180,8 +182,8 @@ def known_count(number: Tensor, operation: str) -> int:
         return int(number)
     except TracerError:
         raise TracerError(
-            f"{operation}: the shape of the result depends on values, which may differ between the"
-            " examples of fg.vmap. Call it for one example after the other."
+            f"{operation}: the shape of the result depends on values, which are not known in"
+            " fg.vmap with branches=False, nor in a loop or a branch under jit. Call it outside."
         ) from None
 
 

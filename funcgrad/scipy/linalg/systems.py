@@ -381,8 +381,8 @@ def solve_circulant(
     MatrixError
         A matrix is singular.
     TracerError
-        It is called in ``fg.vmap``, or in a branch or loop under ``jit``, with
-        ``singular="raise"`` and without ``failed="nan"``: only some matrices may be singular.
+        It is called in a branch or loop under ``jit`` with ``singular="raise"`` and without
+        ``failed="nan"``.
 
     Examples
     --------
@@ -424,8 +424,8 @@ def _any(flags: Tensor) -> bool:
         return bool(fnp.any(flags))
     except TracerError:
         raise TracerError(
-            "solve_circulant: whether a matrix is singular may differ between the examples of"
-            " fg.vmap, and is not known before a branch or loop runs. Pass failed='nan' for NaN, or"
+            "solve_circulant: whether a matrix is singular is not known before a branch or loop"
+            " runs, nor in fg.vmap with branches=False. Pass failed='nan' for NaN, or"
             " singular='lstsq'."
         ) from None
 
