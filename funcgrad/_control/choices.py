@@ -21,7 +21,7 @@ from funcgrad._control.values import closed_together, specs_inside
 from funcgrad._core import pytrees
 from funcgrad._core.context import current, entered
 from funcgrad._core.pytrees import Structure
-from funcgrad._core.specs import Spec, shape_of
+from funcgrad._core.specs import Shape, Spec, shape_of
 from funcgrad._core.trace import RAW, STRONG, Raw, TracedValue, Value, running_traces
 from funcgrad._core.users_values import ArrayLike, described
 from funcgrad._hints.lookup import answering
@@ -60,21 +60,21 @@ def number_in(value: Value) -> Raw:
     return value
 
 
-def few_rows(mask: Value, values: Sequence[Value]) -> Rows | None:
+def few_rows(mask: Value, shapes: Sequence[Shape]) -> Rows | None:
     """The examples for which a truth value holds, where it pays to run a branch for them only.
 
-    None if they are many or small, or if values of the batch are followed further in.
+    None if they are many or small, or if values of the batch are followed further in. The branch
+    works with values of these shapes.
     """
+    batcher: Any = mask._trace if type(mask) is Batched else None
+    if batcher is None or batcher.size * sum(map(prod, shapes)) < _MANY_ELEMENTS:
+        return None
     running = running_traces()
-    if type(mask) is not Batched or not running or running[0] is not mask._trace:
+    if not running or running[0] is not batcher or current().probes is not None:
         return None
-    batcher: Any = mask._trace
     flags = np.asarray(number_in(mask))
-    if flags.shape != (batcher.size,) or current().probes is not None:
-        return None
     count = np.count_nonzero(flags)
-    elements = batcher.size * sum([prod(shape_of(value)) for value in values])
-    if not count or _FEW * count > batcher.size or elements < _MANY_ELEMENTS:
+    if flags.shape != (batcher.size,) or not count or _FEW * count > batcher.size:
         return None
     return np.flatnonzero(flags)
 
@@ -363,8 +363,9 @@ class Branches:
         taken = [k for k in range(count) if np.any(number_in(active_mask(goers[k])))]
         results: dict[int, list[Value]] = {}
         returned: dict[int, tuple[Structure, list[Spec]]] = {}
+        shapes = [*map(shape_of, self.values)]
         for k in taken or range(count):  # all, where the batch is empty
-            rows = few_rows(active_mask(goers[k]), self.values)
+            rows = few_rows(active_mask(goers[k]), shapes)
             if rows is None:
                 with with_active(goers[k]):
                     results[k], structure = self.flat(self.call(k, self.values))

@@ -304,10 +304,9 @@ def masked_steps(
         return _without_steps(carried, body_fun) if is_first else value
     while np.any(number_in(active)):
         if numbers is not None:
-            old = carried.flatten(value, "")
-            rows = few_rows(active, old)
+            rows = few_rows(active, [spec.shape for spec in carried.specs])
             if rows is not None:
-                left = carried, numbers
+                left, old = (carried, numbers), carried.flatten(value, "")
                 new = _steps_of_few(steps, cond_fun, body_fun, left, active, rows, old)
                 pairs = zip(new, old, strict=True)
                 return carried.tree([where(active, x, y) for x, y in pairs])

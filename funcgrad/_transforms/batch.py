@@ -150,7 +150,7 @@ def batched(
 
     def call(*args: Any, **kwargs: Any) -> Any:
         leaves, structure = pytrees.flatten((args, kwargs))
-        axes = _in_axes(in_axes, args, kwargs)
+        axes = _in_axes(in_axes, args, kwargs, structure)
         name = partial(leaf_name, f)
         values = call_values("vmap", f, leaves, structure)
         axes = [
@@ -217,8 +217,10 @@ def check_in_axes(in_axes: object) -> None:
             raise BatchError(forgotten("vmap", what, axis))
 
 
-def _in_axes(in_axes: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
-    """One axis for each leaf of the arguments."""
+def _in_axes(
+    in_axes: Any, args: Sequence[Any], kwargs: Mapping[str, Any], structure: Structure
+) -> list[Any]:
+    """One axis for each leaf of the arguments ``(args, kwargs)``, whose structure is known."""
     if isinstance(in_axes, list):
         in_axes = tuple(in_axes)
     if isinstance(in_axes, tuple) and len(in_axes) != len(args):
@@ -227,7 +229,9 @@ def _in_axes(in_axes: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> li
             f" {len(args)} positional argument(s); there has to be one for each."
         )
     try:
-        axes = pytrees.broadcast_prefix(in_axes, tuple(args), "in_axes")
+        # The tokens of `args` lie between the pair's and those of `kwargs`, here one.
+        tree = tuple(args) if kwargs else Structure(structure.tokens[1:-1])
+        axes = pytrees.broadcast_prefix(in_axes, tree, "in_axes")
     except FuncgradError as error:
         raise BatchError(f"vmap: in_axes does not fit the arguments: {error}") from None
     return axes + [0] * len(pytrees.leaves(dict(kwargs))) if kwargs else axes
