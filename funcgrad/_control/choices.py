@@ -69,8 +69,8 @@ def few_rows(mask: Value, shapes: Sequence[Shape]) -> Rows | None:
     batcher: Any = mask._trace if type(mask) is Batched else None
     if batcher is None or batcher.size * sum(map(prod, shapes)) < _MANY_ELEMENTS:
         return None
-    running = running_traces()
-    if not running or running[0] is not batcher or current().probes is not None:
+    running = [*running_traces(), None]
+    if running[0] is not mask._trace or current().probes is not None:
         return None
     flags = np.asarray(number_in(mask))
     count = np.count_nonzero(flags)

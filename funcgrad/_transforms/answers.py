@@ -162,7 +162,7 @@ def answers_of(raw: Raw, use: str) -> np.ndarray[Any, Any]:
 def agree(answers: np.ndarray[Any, Any]) -> bool:
     """Whether all examples give one answer."""
     if answers.dtype == np.bool_:
-        return np.count_nonzero(answers) in (0, len(answers))
+        return np.count_nonzero(answers) in (0, answers.size)
     return bool((answers == answers[0]).all())
 
 

@@ -29,6 +29,7 @@ from funcgrad._primitives.structural import move_axis
 from funcgrad._transforms.answers import Rows
 from funcgrad._transforms.arguments import values_of
 from funcgrad._transforms.batcher import SELECTS, Batcher, examples_at
+from funcgrad._transforms.masked_paths import MaskedPath
 from funcgrad._transforms.paths import Group, Part, Path, explored, joined, selected
 from funcgrad._transforms.staged_paths import MOST_PATHS, StagedPath
 from funcgrad.errors import BatchError, FuncgradError
@@ -71,8 +72,15 @@ class Batch:
         report: Callable[[list[Group]], None] | None = None,
     ) -> Any:
         """The function's results as trees, after the first run was not the only one."""
-        batcher = first.batcher
-        if batcher.path is not None:
+        batcher, masked = first.batcher, None
+        if batcher.masked is not None and report is None:
+            masked = self._masked(first)
+        if batcher.masked is not None and masked is None:
+            first = self._again(masked=MaskedPath(0))
+            batcher = first.batcher
+        if masked is not None:
+            parts, structure = masked
+        elif batcher.path is not None:
             parts, structure = self._selected(first)
         elif not self.size:
             _outcome(first)
@@ -88,19 +96,30 @@ class Batch:
 
     def _outcome_for(self, rows: Rows) -> tuple[Batcher, Any]:
         """Run the function on some examples; return its trace, and its results or exception."""
-        with repetition():
-            ran = self._run(rows)
+        ran = self._again(rows)
         return ran.batcher, _outcome(ran)
 
-    def _run(self, rows: Rows | None = None, path: StagedPath | None = None) -> RunOutcome:
+    def _again(self, rows: Rows | None = None, masked: MaskedPath | None = None) -> RunOutcome:
+        """Run the function on some examples, or on all along one path of an evaluated batch."""
+        with repetition():
+            return self._run(rows, None, masked)
+
+    def _run(
+        self,
+        rows: Rows | None = None,
+        path: StagedPath | None = None,
+        masked: MaskedPath | None = None,
+    ) -> RunOutcome:
         """Run the function once more: on some examples, or on all along one path."""
         context = current()
         if context.probes is None:
-            return self._run_along(rows, path)
+            return self._run_along(rows, path, masked)
         with entered(context._replace(probes=context.probes.along_path(rows, self.size))):
-            return self._run_along(rows, path)
+            return self._run_along(rows, path, masked)
 
-    def _run_along(self, rows: Rows | None, path: StagedPath | None) -> RunOutcome:
+    def _run_along(
+        self, rows: Rows | None, path: StagedPath | None, masked: MaskedPath | None
+    ) -> RunOutcome:
         out = error = None
         values, size = self.values, self.size
         if rows is not None:
@@ -109,6 +128,7 @@ class Batch:
             values = [examples_at(value, rows) if flag else value for value, flag in pairs]
         with begin_level() as level:
             batcher = Batcher(level, size, SELECTS)
+            batcher.masked = masked
             if path is not None:
                 batcher.follow_path(path)
             try:
@@ -136,6 +156,37 @@ class Batch:
         parts, structure = _parts(ran)
         none = np.arange(0)
         return [(examples_at(x, none) if flag else x, flag) for x, flag in parts], structure
+
+    def _masked(self, first: RunOutcome) -> tuple[list[Part], Structure] | None:
+        """The results for all pairs of examples of nested batches, from those along each path.
+
+        None if the batch has to be divided after all: an error is for those who take its path.
+        """
+        paths: list[Path[tuple[list[Part], Structure]]] = []
+        masks: list[Value] = []
+        ran, waiting = first, []
+        while True:
+            path: Any = ran.batcher.masked
+            abandoned = ran.batcher.division is not None
+            if ran.error is not None and not abandoned and not isinstance(ran.error, Exception):
+                raise ran.error
+            if ran.error is not None or abandoned or path.refused:
+                return None
+            waiting += path.others
+            answers = "; ".join(f"{line}: {answer}" for line, answer in path.answers)
+            paths.append(Path(Group(np.arange(0), answers), _parts(ran)))
+            masks.append(path.mask)
+            if len(paths) + len(waiting) > path.most:
+                return None
+            if not waiting:
+                break
+            ran = self._again(masked=MaskedPath(path.most, waiting.pop()))
+        try:
+            structure = _one_structure(paths)
+            parts = selected([Path(x.group, x.outcome[0]) for x in paths], masks, self.size)
+        except BatchError:  # which names the examples, where they are divided
+            return None
+        return parts, structure
 
     def _selected(self, first: RunOutcome) -> tuple[list[Part], Structure]:
         """The results of a program: the function runs along all paths, and masks select."""

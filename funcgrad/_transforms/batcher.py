@@ -60,6 +60,7 @@ from funcgrad._transforms.answers import (
     rows_by_answer,
 )
 from funcgrad._transforms.composite import Composite
+from funcgrad._transforms.masked_paths import MaskedPath, path_for_patterns
 from funcgrad._transforms.staged_paths import StagedPath
 from funcgrad.errors import ConditionError, KeyReuseError, NonFiniteError, ShapeError
 from funcgrad.tensor.tensor import Tensor
@@ -107,12 +108,16 @@ class Batcher(Trace):
     ----------
     size : int
         The number of examples, which falls where they divide.
+    rows : Rows or None
+        The examples that it began with, among those of the trace around; None for all.
     divisions : sequence of Division
         The divisions after which the run went on.
     division : Division or None
         The exception that abandoned the run, if it did not.
     path : StagedPath or None
-        The path that the function takes while it is staged, if it has looked at a value.
+        The path that the function takes while it is staged.
+    masked : MaskedPath or None
+        The path that it takes for all examples of the batches around, instead of dividing them.
     """
 
     is_batch = True
@@ -121,11 +126,12 @@ class Batcher(Trace):
         "_follows",
         "_is_plain",
         "_open",
-        "_rows",
         "_whole",
         "division",
         "divisions",
+        "masked",
         "path",
+        "rows",
         "size",
         "title",
     )
@@ -142,9 +148,11 @@ class Batcher(Trace):
         super().__init__(level)
         self.title = f"vmap over {size}"
         self.size = size
+        self.rows = rows
         self.divisions: Sequence[Division] = ()
         self.division: Division | None = None
         self.path: StagedPath | None = None
+        self.masked: MaskedPath | None = None
         self._follows = follows
         self._open = self._is_plain = True
         self._around: tuple[Batcher, ...] = ()
@@ -152,13 +160,13 @@ class Batcher(Trace):
             self._is_plain = False
             self._around = (around, *around._around)
             self._whole = size if whole < 0 else whole
-            self._rows = rows
 
     def close(self) -> None:
         """End the transformation; tracers used from now on raise."""
         self._open = self._is_plain = False
-        if self.path is not None:
-            self.path.close()
+        for path in (self.path, self.masked):
+            if path is not None:
+                path.close()
 
     def follow_path(self, path: StagedPath) -> None:
         """Give the answers of a path while the function is staged."""
@@ -168,7 +176,8 @@ class Batcher(Trace):
     @property
     def runs_once(self) -> bool:
         """Whether the function needs no other run: its examples agreed wherever it looked."""
-        return self.division is None and self.path is None and not self.divisions
+        is_whole = self.division is None and not self.divisions
+        return is_whole and self.path is None and self.masked is None
 
     def check(self) -> None:
         if not self._open and self not in running_traces():
@@ -240,7 +249,7 @@ class Batcher(Trace):
         data, outer = tracer._value, self._around[place]
         for inside in (*self._around[:place][::-1], self):
             data = outer._narrowed(data, inside._whole)
-            data = data if inside._rows is None else examples_at(data, inside._rows)
+            data = data if inside.rows is None else examples_at(data, inside.rows)
             outer = inside
         return data
 
@@ -270,9 +279,9 @@ class Batcher(Trace):
             batched_too = type(y) is Batched and y._trace is self
             first = x._value if batched else concrete(x)
             second = y._value if batched_too else concrete(y)
+        elif (self._around or not self._open) and (interpreter := self._successor(x, y)):
+            return interpreter.process2(primitive, x, y)
         else:
-            if (self._around or not self._open) and (interpreter := self._successor(x, y)):
-                return interpreter.process2(primitive, x, y)
             first, batched = self.parts(x)
             second, batched_too = self.parts(y)
         rank, other = len(shape_of(first)) - batched, len(shape_of(second)) - batched_too
@@ -349,11 +358,8 @@ class Batcher(Trace):
         Division
             The run cannot go on for some examples only.
         """
-        if not self._open:
-            interpreter: Batcher | None = delegate(self)
-            if interpreter is not None:
-                return interpreter.look_at(interpreter.parts(tracer)[0], use, exact)
-            self.check()
+        if not self._open and (interpreter := self._successor()):
+            return interpreter.look_at(interpreter.parts(tracer)[0], use, exact)
         return self.look_at(self.parts(tracer)[0], use, exact)
 
     def look_at(self, data: Value, use: str, exact: bool) -> Raw:
@@ -362,6 +368,10 @@ class Batcher(Trace):
             raise refusal(use)
         if is_staged(data):
             return self._select(data, use)
+        if self.masked is None and type(data) not in RAW and self._can_narrow():
+            self.masked = None if self.divisions else path_for_patterns(self.size, data, use)
+        if self.masked is not None and not self.masked.refused:
+            return self.masked.choose(self, data, use)
         raw = np.asarray(data if type(data) in RAW else data._reveal(use, exact))
         if self.size == 1:
             return raw[0]
@@ -470,19 +480,11 @@ class Batcher(Trace):
         return True
 
 
-def _batched_again(
-    primitive: Primitive,
-    flags: Sequence[bool],
-    params: Mapping[str, Any],
-    size: int,
-    values: Sequence[Value],
-) -> object:
+def _batched_again(primitive: Primitive, flags: Any, params: Any, size: int, values: Any) -> object:
     return primitive.batch(primitive, size, values, flags, params)
 
 
-def _called_again(
-    call: Composite, flags: Sequence[bool], size: int, values: Sequence[Value]
-) -> object:
+def _called_again(call: Composite, flags: Any, size: int, values: Any) -> object:
     return call.batch(size, values, flags)
 
 

@@ -23,7 +23,7 @@ from funcgrad._programs.equation import spec_inside
 from funcgrad._programs.extract import rewired
 from funcgrad._programs.program import Program
 from funcgrad._transforms.auxiliary import WithAux
-from funcgrad._transforms.batcher import Batched, Batcher
+from funcgrad._transforms.batcher import Batched, Batcher, examples_at
 from funcgrad._transforms.call import Call, Flags, Values
 from funcgrad._transforms.composite import (
     Interpreter,
@@ -41,6 +41,7 @@ from funcgrad._transforms.flat_functions import (
 )
 from funcgrad._transforms.linear import LinearRecorder
 from funcgrad._transforms.masked import broadcast, fit, fit_cotangent, fitted_present, plain
+from funcgrad._transforms.paths import Group, Path, joined
 from funcgrad._transforms.record import transpose_map
 from funcgrad.errors import DifferentiationError, EscapedTracerError
 
@@ -299,31 +300,43 @@ class VjpCall(RuleCall):
 
     def batched_rules(self, size: int, flags: Flags, around: Trace | None) -> Rules:
         def forward(args: Values) -> tuple[Values, Any]:
-            def save(inputs: Values) -> tuple[list[Value], Any]:
+            saved: list[tuple[Any, Any]] = []  # for each path that examples take, by itself
+
+            def save(inputs: Values) -> list[Value]:
                 outs, residuals = self.rules[0](inputs)
-                return outs, (residuals, running_traces()[0])
+                saved.append((residuals, running_traces()[0]))
+                return outs
 
-            saving = WithAux(save)
-            return batched_flat(saving, size, flags, around)(args), saving.aux
+            return batched_flat(save, size, flags, around)(args), saved
 
-        def backward(saved: tuple[Any, Batcher], cts: Values) -> list[Value]:
-            residuals, batcher = saved
-            leaves, structure = pytrees.flatten(residuals)
-            parts = [batcher.parts(x) if type(x) is Batched else (x, False) for x in leaves]
-
-            def pull(values: Values) -> list[Value]:
-                count = len(parts)
-                return self.rules[1](pytrees.unflatten(structure, values[:count]), values[count:])
-
-            values, carried = [*[x for x, _ in parts], *cts], [flag for _, flag in parts]
-            carried += [True] * len(cts)
-            pulled, flags_out = run_batched(pull, size, values, carried, batcher)
+        def backward(saved: Sequence[tuple[Any, Batcher]], cts: Values) -> list[Value]:
+            paths = [self._pulled_along(*path, cts) for path in saved]
+            parts = paths[0].outcome if len(paths) == 1 else joined(paths, size)
             return [
-                _to_shared(ct, flag_out, flag, size)
-                for ct, flag_out, flag in zip(pulled, flags_out, flags, strict=True)
+                _to_shared(ct, carries, flag, size)
+                for (ct, carries), flag in zip(parts, flags, strict=True)
             ]
 
         return forward, backward
+
+    def _pulled_along(
+        self, residuals: Any, batcher: Batcher, cts: Values
+    ) -> Path[Sequence[tuple[Value, bool]]]:
+        """Pull cotangents of a batch back for those examples whose residuals a trace has saved."""
+        leaves, structure = pytrees.flatten(residuals)
+        parts = [batcher.parts(x) if type(x) is Batched else (x, False) for x in leaves]
+        rows = batcher.rows
+
+        def pull(values: Values) -> list[Value]:
+            count = len(parts)
+            return self.rules[1](pytrees.unflatten(structure, values[:count]), values[count:])
+
+        some = cts if rows is None else [examples_at(ct, rows) for ct in cts]
+        values = [*[x for x, _ in parts], *some]
+        carried = [*[flag for _, flag in parts], *[True] * len(cts)]
+        pulled = run_batched(pull, batcher.size, values, carried, batcher)
+        group = Group(np.arange(batcher.size) if rows is None else rows)
+        return Path(group, [*zip(*pulled, strict=True)])
 
     def staged_rules(self, stage: Stage, args: Values, outs: Values) -> Sequence[Part]:
         cts = [np.ones(shape_of(out), dtype_of(out))[()] for out in outs]

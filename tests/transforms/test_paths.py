@@ -273,6 +273,30 @@ def test_custom_rules_and_checkpoints_branch() -> None:
         assert_same(fg.vmap(fg.vmap(fg.grad(g)))(X.reshape(2, 3)), slopes.reshape(2, 3))
 
 
+def test_a_forward_rule_may_save_other_residuals_on_each_path() -> None:
+    f = fg.custom_vjp(lambda x, w: w * x * x if x > 0 else x - w)
+
+    def forward(x: Any, w: Any) -> Any:
+        return (f(x, w), [x, w]) if x > 0 else (x - w, ())
+
+    def backward(residuals: Any, ct: Any) -> Any:
+        if not residuals:
+            return ct, -ct
+        x, w = residuals
+        return (2 * w * x * ct, x * x * ct) if x < 5 else (None, ct * 3.0)
+
+    f.defvjp(forward, backward)
+    slopes = np.select([X <= 0, X < 5], [1.0, 4.0 * X], 0.0)
+    weights = np.select([X <= 0, X < 5], [-1.0, X**2], 3.0)
+    per_example = fg.vmap(fg.grad(f, argnums=(0, 1)), in_axes=(0, None))
+    assert_same(per_example(X, 2.0), (slopes, weights))
+    total = lambda xs, w: fnp.sum(fg.vmap(f, in_axes=(0, None))(xs, w))  # noqa: E731
+    assert_same(fg.grad(total, argnums=(0, 1))(X, 2.0), (slopes, weights.sum()))
+    nested = lambda xs, w: fg.vmap(total, in_axes=(0, None))(xs, w).sum()  # noqa: E731
+    rows = X.reshape(2, 3), 2.0
+    assert_same(fg.grad(nested, argnums=(0, 1))(*rows), (slopes.reshape(2, 3), weights.sum()))
+
+
 def test_a_rule_may_have_no_derivative_on_a_path() -> None:
     f = fg.custom_vjp(lambda x, y: x * y)
     f.defvjp(

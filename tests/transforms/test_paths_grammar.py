@@ -58,6 +58,24 @@ def check_nested(program: Any, rng: np.random.Generator) -> None:
     close(outer(batch), slopes)
 
 
+def check_patterns(program: Any, rng: np.random.Generator) -> None:
+    """Batches of batches whose answers form many patterns, with derivatives of two orders."""
+    f = Function(program)
+    batch = rng.normal(size=(6, 4))
+    values, slopes = looped(f, batch), looped(fg.grad(f), batch)
+    bends = looped(fg.grad(fg.grad(f)), batch)
+    close(fg.vmap(fg.vmap(f))(batch), values)
+
+    def total(xs: Any) -> Any:
+        return fnp.sum(fg.vmap(f)(xs))
+
+    close(fg.vmap(fg.grad(total))(batch), slopes)
+    close(fg.vmap(fg.vmap(fg.grad(fg.grad(f))))(batch), bends)
+    close(fg.vmap(fg.grad(lambda xs: fnp.sum(fg.grad(total)(xs))))(batch), bends)
+    ones = np.ones_like(batch)
+    close(fg.jvp(fg.vmap(fg.grad(total)), (batch,), (ones,))[1], bends)
+
+
 def check_staged(program: Any, rng: np.random.Generator) -> None:
     """Under jit, in every place; also for other batches of the same size."""
     f = Function(program)
@@ -77,7 +95,7 @@ def check_staged(program: Any, rng: np.random.Generator) -> None:
             close(fg.vmap(fg.grad(jit(f)))(batch), looped(fg.grad(f), batch))
 
 
-CHECKS = [check_eager, check_nested, check_staged]
+CHECKS = [check_eager, check_nested, check_patterns, check_staged]
 
 
 @pytest.mark.parametrize("check", CHECKS)
