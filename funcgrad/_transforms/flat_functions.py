@@ -15,7 +15,7 @@ import numpy as np
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._core import pytrees
 from funcgrad._core.primitive import Linearized, Primitive
-from funcgrad._core.specs import Spec, shape_of, spec_of
+from funcgrad._core.specs import Spec, dtype_of, shape_of, spec_of
 from funcgrad._core.structure.structures import OPAQUE, Structure, Trait
 from funcgrad._core.trace import Trace, Value, begin_level
 from funcgrad._primitives.broadcasting import broadcast_to
@@ -73,6 +73,15 @@ def run_batched(
     batcher, outs = _run_flat(function, size, args, flags, around, whole, chosen)
     if batcher.runs_once:
         parts = [(None, False) if out is None else batcher.parts(out) for out in outs]
+    elif not size:  # no example answers: of the results for one of ones, no row
+        ones = [
+            np.ones((1, *shape_of(arg)[1:]), dtype_of(arg)) if flag and arg is not None else arg
+            for arg, flag in zip(args, flags, strict=True)
+        ]
+        outs, out_flags = run_batched(function, 1, ones, flags, around, 0)
+        none = np.arange(0)
+        pairs = zip(outs, out_flags, strict=True)
+        parts = [(examples_at(out, none) if flag else out, flag) for out, flag in pairs]
     else:
 
         def run(rows: Rows) -> tuple[Batcher, list[Part]]:
