@@ -1,4 +1,4 @@
-"""Where paths of a batch could go wrong without a word: runs that end early, empty batches, costs."""
+"""Where paths of a batch could go wrong without a word: ended runs, empty batches, costs."""
 
 import time
 from typing import Any, NamedTuple
