@@ -174,7 +174,10 @@ banded_solve: Primitive = failing(
         _samples,
         structure=Factored(
             lambda lower, upper, failed="raise": Factorization(
-                Factors.ELIMINATION, FromFactors.SOLUTIONS, bands=(lower, upper)
+                Factors.ELIMINATION,
+                FromFactors.SOLUTIONS,
+                bands=(lower, upper),
+                raises=failed == "raise",
             ),
             (2, 2),
         ),

@@ -119,7 +119,7 @@ cholesky: Primitive = failing(
         _samples,
         structure=Factored(
             lambda upper, failed="raise": Factorization(
-                Factors.SQUARE_ROOT, FromFactors.FACTOR, lower=not upper
+                Factors.SQUARE_ROOT, FromFactors.FACTOR, not upper, raises=failed == "raise"
             ),
             (2,),
         ),

@@ -204,7 +204,9 @@ solve: Primitive = Primitive(
     _batch_systems,
     _solve_samples,
     structure=Factored(
-        lambda failed="raise": Factorization(Factors.ELIMINATION, FromFactors.SOLUTIONS),
+        lambda failed="raise": Factorization(
+            Factors.ELIMINATION, FromFactors.SOLUTIONS, raises=failed == "raise"
+        ),
         (2, 2),
     ),
     kinks=Kinks(lambda a, b, **_: least_singular_value(a)),
@@ -363,7 +365,10 @@ def _triangular_samples() -> Iterator[Sample]:
 
 
 def _triangular_factors(lower: bool, unit_diagonal: bool, failed: str = "raise") -> Factorization:
-    return Factorization(Factors.TRIANGLE, FromFactors.SOLUTIONS, lower, unit_diagonal)
+    raises = failed == "raise"
+    return Factorization(
+        Factors.TRIANGLE, FromFactors.SOLUTIONS, lower, unit_diagonal, raises=raises
+    )
 
 
 triangular_solve: Primitive = Primitive(
@@ -423,7 +428,9 @@ inv: Primitive = failing(
         batch_matrices,
         _inv_samples,
         structure=Factored(
-            lambda purpose, failed="raise": Factorization(Factors.ELIMINATION, FromFactors.INVERSE),
+            lambda purpose, failed="raise": Factorization(
+                Factors.ELIMINATION, FromFactors.INVERSE, raises=failed == "raise"
+            ),
             (2,),
         ),
         kinks=Kinks(least_singular_value),

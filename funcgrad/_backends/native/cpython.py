@@ -56,7 +56,10 @@ _FUNCTIONS: Final = (
     "Py_IncRef",
 )
 
-_OF_C: Final = ("malloc", "realloc", "free", "fmod", "fmodf", "memcmp")
+_OF_C: Final = (
+    *("malloc", "realloc", "free", "fmod", "fmodf", "memcmp"),
+    *("feclearexcept", "fetestexcept"),
+)
 
 COPYING: Final = tuple(
     [

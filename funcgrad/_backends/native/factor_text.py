@@ -1,14 +1,18 @@
 """Steps of linear algebra as text: loops over stacks of matrices.
 
-A matrix without factors, or with results that are not finite, leaves NaN in its results. The
-operation is then called back and fills only these results: it raises, or gives NaN, as elsewhere.
+For a matrix with unusual pivots, or with results that are not finite, NumPy's loop computes the
+results of this example as evaluation does: zeros and NaN are at the same places. If it finds that
+the matrix has no result, and that is an error, the operation is called back and raises it.
+
+A few forms have no such loop. They leave NaN in the results of the example, and are called back to
+fill only these. ``lower`` names them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import log, prod
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -41,7 +45,7 @@ from funcgrad._backends.native.small_matrices import (
     substitution,
     truth,
 )
-from funcgrad._backends.native.views import View, walk, whole
+from funcgrad._backends.native.views import View, repeated, walk, whole
 from funcgrad._core.structure.factorizations import Factors, FromFactors
 from funcgrad._core.structure.index_maps import dense_strides
 
@@ -75,21 +79,141 @@ def write_factor_use(site: FunctionSite, step: FactorUse) -> None:
     if step.factors is not None:
         first = (whole(step.factors, site.plan.specs[step.factors].shape), 1)
     core = 2 if has_matrices else 0
-    arrays = [first, *[(view, 2) for view in step.views[1:]], *[(out, core) for out in outs]]
-    missing = _flag(lines)
+    operands, results = [(view, 2) for view in step.views], [(out, core) for out in outs]
+    missing, count = _flag(lines), len(operands)
 
     def example(pointers: Sequence[str]) -> None:
-        def note() -> None:
-            lines.emit(f"store i1 true, ptr {missing}")
-            for out in pointers[-len(outs) :]:
-                one.store(out, one.number(np.nan))
+        usual = _example(
+            site, step, one, [pointers[count], *pointers[1:count], *pointers[count + 1 :]]
+        )
+        lines.when((~usual).text, lambda: _unusual(site, step, one, pointers, missing))
 
-        lines.when((~_example(site, step, one, pointers)).text, note)
+    each_example(site, stack, [*operands, first, *results], dtype, example)
+    if step.ufunc is None:
+        module = site.module
+        module.recourses.append(f"{step.equation.name}: a result that is not finite")
+    if step.ufunc is None or _may_fail(step):
+        views = step.views
+        _call_back_if(
+            site, step, missing, lambda: [_in_order(site, v, dtype) for v in views], len(stack)
+        )
 
-    each_example(site, stack, arrays, dtype, example)
-    _call_back_if(
-        site, step, missing, lambda: [_in_order(site, v, dtype) for v in step.views], len(stack)
-    )
+
+def _may_fail(step: FactorUse) -> bool:
+    """Whether a matrix without a result is an error."""
+    return step.form.raises and _has_failures(step.form.makes)
+
+
+def _has_failures(makes: FromFactors) -> bool:
+    return makes not in (FromFactors.DETERMINANT, FromFactors.LOGARITHM)
+
+
+# ------------------------------------------------------------------------------ unusual examples
+
+_LONG: Final = np.dtype(np.int64)
+
+_INVALID: Final = 1
+"""The flag for invalid operations (``FE_INVALID`` on x86 and on Arm), which NumPy's loops set if a
+matrix has no result."""
+
+
+def _unusual(
+    site: FunctionSite, step: FactorUse, one: Floats, pointers: Sequence[str], missing: str
+) -> None:
+    """Write how an example without usual results gets them from NumPy's loop.
+
+    The pointers are addresses of the operands, of the factors, and of the results.
+    """
+    lines, outs = site.lines, pointers[len(step.views) + 1 :]
+
+    def has_no_result() -> None:
+        lines.emit(f"store i1 true, ptr {missing}")
+        for out in outs:
+            one.store(out, one.number(np.nan))
+
+    def solve() -> None:
+        _solve_by_loop(site, step, one, pointers)
+        if _may_fail(step):
+            invalid = lines.call("i32", "fetestexcept", ("i32", str(_INVALID)))
+            lines.when(lines.op(f"icmp ne i32 {invalid}, 0"), has_no_result)
+
+    if step.ufunc is None:
+        has_no_result()
+    elif step.form.factors is Factors.TRIANGLE and not step.form.unit_diagonal:
+        absent = has_no_result if step.form.raises else lambda: _fill_with_nan(site, step, outs[0])
+        lines.when(_has_zero(step, one, pointers[0]).text, absent, solve)
+    else:
+        solve()
+
+
+def _has_zero(step: FactorUse, one: Floats, matrix: str) -> Value:
+    """Whether there is a zero on the diagonal of a matrix."""
+    n, (row, column) = step.views[0].shape[-1], step.views[0].strides[-2:]
+
+    def look(index: str, so_far: Sequence[Value]) -> Sequence[Value]:
+        return [so_far[0] | (one.load(one.row(matrix, index, row + column)) == 0.0)]
+
+    return repeated(one.lanes.lines, str(n), look, [truth(one, "false")])[0]
+
+
+def _fill_with_nan(site: FunctionSite, step: FactorUse, out: str) -> None:
+    one = float_vectors(site.lines, site.plan.specs[step.variable].dtype, 1)
+
+    def fill(index: str, _: Sequence[str]) -> Sequence[str]:
+        one.store(one.at(out, index), one.number(np.nan))
+        return ()
+
+    site.lines.counted(prod(site.plan.specs[step.variable].shape[-2:]), fill)
+
+
+def _solve_by_loop(
+    site: FunctionSite, step: FactorUse, one: Floats, pointers: Sequence[str]
+) -> None:
+    """Write the call of NumPy's loop for one example."""
+    assert step.ufunc is not None
+    n, size, count = step.views[0].shape[-1], one.dtype.itemsize, len(step.views)
+    matrix, strides = pointers[0], list(step.views[0].strides[-2:])
+    if step.form.factors is Factors.TRIANGLE:
+        matrix, strides = _triangle_alone(site, step, one, matrix), [n, 1]
+    counts = [1, n]
+    for view in step.views[1:]:
+        counts.append(view.shape[-1])
+        strides += view.strides[-2:]
+    outs = pointers[count + 1 :]
+    shapes = [site.plan.specs[v].shape for v in step.written]
+    if _has_failures(step.form.makes):
+        strides += dense_strides(shapes[0][-2:])
+    between = [0] * step.ufunc.nargs
+    steps = [*between, *[stride * size for stride in strides]]
+    site.lines.call("i32", "feclearexcept", ("i32", str(_INVALID)))
+    operands = [matrix, *pointers[1:count], *outs]
+    call_loop(site, step.ufunc, (one.dtype,) * step.ufunc.nargs, operands, counts, steps)
+
+
+def _triangle_alone(site: FunctionSite, step: FactorUse, one: Floats, matrix: str) -> str:
+    """Write a copy of a triangle, with zeros beyond it, and return its address."""
+    lines, form, n = site.lines, step.form, step.views[0].shape[-1]
+    copy = site.shared_scratch(n * n * one.dtype.itemsize)
+    m, (row, column) = one.lanes, step.views[0].strides[-2:]
+
+    def copy_row(i: str, _: Sequence[str]) -> Sequence[str]:
+        source, target = one.row(matrix, i, row), one.row(copy, i, n)
+        here = Value(i, _LONG, m)
+
+        def copy_one(j: str, _: Sequence[str]) -> Sequence[str]:
+            there, x = Value(j, _LONG, m), one.load(one.row(source, j, column))
+            inside = there <= here if form.lower else there >= here
+            x = m.where(inside, x, one.number(0.0))
+            if form.unit_diagonal:
+                x = m.where(there == here, one.number(1.0), x)
+            one.store(one.at(target, j), x)
+            return ()
+
+        lines.counted(n, copy_one)
+        return ()
+
+    lines.counted(n, copy_row)
+    return copy
 
 
 # ----------------------------------------------------------------------------------- one example
@@ -270,7 +394,7 @@ def _in_order(site: FunctionSite, view: View, dtype: np.dtype[Any]) -> str:
 
 
 def write_gufunc(site: FunctionSite, step: GufuncLoop) -> None:
-    """Write the call of NumPy's loop over a stack of matrices; NaN means that one failed."""
+    """Write the call of NumPy's loop over a stack of matrices."""
     specs = [site.plan.specs[operand] for operand in step.equation.operands]
     stack, rank = specs[0].shape[:-2], len(specs[0].shape) - 2
     specs += [site.plan.specs[result] for result in step.written]
@@ -285,16 +409,12 @@ def write_gufunc(site: FunctionSite, step: GufuncLoop) -> None:
     if len(step.equation.operands) > 1:
         counts.append(specs[1].shape[-1])
     site.work += prod(specs[0].shape) * n
+    can_fail = step.raises and len(cores[-1]) == 2  # determinants have no failures
+    if can_fail:
+        site.lines.call("i32", "feclearexcept", ("i32", str(_INVALID)))
     call_loop(site, step.ufunc, step.dtypes, pointers, counts, steps)
-    if len(cores[-1]) < 2:  # determinants have no failures
-        return
-    missing, one = _flag(site.lines), float_vectors(site.lines, step.dtypes[-1], 1)
-
-    def look(index: str, _: Sequence[str]) -> Sequence[str]:
-        first = one.load(one.row(pointers[-1], index, prod(cores[-1])))
-        is_absent = (first != first).text
-        site.lines.when(is_absent, lambda: site.lines.emit(f"store i1 true, ptr {missing}"))
-        return ()
-
-    site.lines.counted(prod(stack), look)
-    _call_back_if(site, step, missing, lambda: pointers[: len(step.equation.operands)], rank)
+    if can_fail:
+        invalid = site.lines.call("i32", "fetestexcept", ("i32", str(_INVALID)))
+        some = site.lines.op(f"icmp ne i32 {invalid}, 0")
+        operands = pointers[: len(step.equation.operands)]
+        site.lines.when(some, lambda: call_back(site, step, operands, rank))

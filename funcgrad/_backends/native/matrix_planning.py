@@ -212,6 +212,10 @@ def _gufuncs() -> Mapping[tuple[Factors, FromFactors, bool], Any]:
 
 _GUFUNCS: Final = _gufuncs()
 
+_MOST_SOLVED: Final = 24
+"""The most rows of a triangle for which evaluation calls LAPACK. For more rows it goes by blocks,
+and rows before the first block with NaN have results."""
+
 
 def factorizes(
     plan: UnfinishedPlan, equation: Equation, structure: Factored, results: range
@@ -238,8 +242,30 @@ def factorizes(
         is_transposed = views[0].strides[-2] == 1 and views[0].strides[-1] != 1
         turned = views[0].moved(_swapped(views[0])) if is_transposed else views[0]
         factors = _eliminated(plan, _with_dense_rows(plan, turned, dtype), dtype)
-    plan.append(FactorUse(results.start, equation, form, tuple(views), factors, is_transposed))
+    ufunc = _loop_for_unusual(form, specs)
+    plan.append(
+        FactorUse(results.start, equation, form, tuple(views), factors, is_transposed, ufunc)
+    )
     return True
+
+
+def _loop_for_unusual(form: Factorization, specs: Sequence[Spec]) -> np.ufunc | None:
+    """NumPy's loop that gives evaluation's results of matrices with unusual pivots, if it has one.
+
+    For triangles of a few rows, evaluation solves equations with any matrix.
+    """
+    if form.bands is not None:
+        return None
+    factors = form.factors
+    if factors is Factors.TRIANGLE:
+        if specs[0].shape[-1] > _MOST_SOLVED:
+            return None
+        factors = Factors.ELIMINATION
+    lower = form.lower or factors is Factors.ELIMINATION
+    ufunc = _GUFUNCS.get((factors, form.makes, lower))
+    if ufunc is None or inner_loop(ufunc, (specs[0].dtype,) * ufunc.nargs) is None:
+        return None
+    return ufunc
 
 
 def _swapped(view: View) -> list[int]:
@@ -279,5 +305,5 @@ def _by_numpy(
     if inner_loop(ufunc, dtypes) is None:
         return False
     plan.prepare(equation.operands)
-    plan.append(GufuncLoop(results.start, equation, ufunc, dtypes))
+    plan.append(GufuncLoop(results.start, equation, ufunc, dtypes, form.raises))
     return True

@@ -127,7 +127,9 @@ class NativeBackend:
         """The text of the LLVM module, below the operations that are called back, and why."""
         module, _ = self._written(program)
         called = sorted({*module.callbacks}) or ["nothing"]
-        return "\n".join([*[f"; called back: {line}" for line in called], module.text])
+        lines = [f"; called back: {line}" for line in called]
+        lines += [f"; called back at times: {line}" for line in sorted({*module.recourses})]
+        return "\n".join([*lines, module.text])
 
     def check_machine(self) -> None:
         """Check that machine code can run here.

@@ -100,6 +100,8 @@ class NativeModule:
         The names of those that this module calls.
     callbacks : list of str
         The names of the operations that NumPy evaluates, and why.
+    recourses : list of str
+        The names of those that NumPy evaluates for some values only, and for which.
     nests : Counter
         How many nests there are of each kind.
     nest_names : dict
@@ -133,6 +135,7 @@ class NativeModule:
         self.recipes: dict[str, Recipe] = {}
         self.origins: list[Sequence[int]] = []
         self.callbacks: list[str] = []
+        self.recourses: list[str] = []
         self.nests: Counter[Hashable] = Counter()
         self.nest_names: dict[Hashable, str] = {}
         self._functions: dict[int, Function] = {}

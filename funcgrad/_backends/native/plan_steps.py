@@ -270,12 +270,16 @@ class FactorUse(EquationStep):
         The variable that an elimination has made.
     is_transposed : bool
         Whether it has eliminated the transposes.
+    ufunc : ufunc, optional
+        NumPy's loop for matrices whose pivots or results are not usual. Without it these are
+        called back.
     """
 
     form: Factorization
     views: tuple[View, ...]
     factors: int | None
     is_transposed: bool
+    ufunc: np.ufunc | None
 
     def reads(self, views: Mapping[int, View]) -> Sequence[View]:
         """The views that it reads; the matrices too, which NumPy may be asked about."""
@@ -314,10 +318,13 @@ class GufuncLoop(EquationStep):
     ----------
     ufunc : ufunc
     dtypes : tuple of dtype
+    raises : bool
+        Whether a matrix without a result raises an error.
     """
 
     ufunc: np.ufunc
     dtypes: tuple[np.dtype[Any], ...]
+    raises: bool
 
 
 @dataclass(frozen=True, slots=True)

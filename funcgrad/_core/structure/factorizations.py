@@ -72,6 +72,8 @@ class Factorization(NamedTuple):
     bands : tuple of int, optional
         The numbers of diagonals below and above the main one, for a banded A that is stored by
         diagonals: ``bands[upper + i - j, j]`` is the element (i, j).
+    raises : bool
+        Whether a matrix without factors raises an error; otherwise its results are NaN.
     """
 
     factors: Factors
@@ -79,3 +81,4 @@ class Factorization(NamedTuple):
     lower: bool = True
     unit_diagonal: bool = False
     bands: tuple[int, int] | None = None
+    raises: bool = True

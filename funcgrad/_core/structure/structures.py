@@ -423,8 +423,8 @@ class Opaque:
 class Factored:
     """Results of triangular factors of matrices: solutions, inverses, determinants, the factors.
 
-    The first operand holds the matrices. If a pivot is zero or not positive, or elements are not
-    finite, ``evaluate`` determines the result.
+    The first operand holds the matrices. If a pivot is zero or not positive, ``evaluate``
+    determines the result, or the error. If elements are not finite, results are LAPACK's.
 
     Attributes
     ----------

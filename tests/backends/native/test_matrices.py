@@ -13,10 +13,12 @@ from numpy.testing import assert_allclose
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
+from funcgrad._backends.native import symbol_table
 from funcgrad._backends.native.native_backend import NATIVE
 from funcgrad._backends.native.plan_steps import Elimination
 from funcgrad._backends.native.planner import plan_of
 from funcgrad._backends.native.processor import Processor
+from funcgrad._core.primitive import Primitive
 from funcgrad._primitives.identity_product import identity_product
 from funcgrad.errors import MatrixError
 from tests.backends.native.other_machines import OTHERS
@@ -226,6 +228,85 @@ def test_special_numbers(name: str, number: float) -> None:
             for one, other in zip(run(f, a, b), map(np.asarray, expected), strict=True):
                 size = np.abs(other[np.isfinite(other)]).max(initial=0.0)
                 assert_allclose(one, other, 1e-12, 1e-12 * size)
+
+
+@pytest.fixture
+def without_callbacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make operations fail that machine code asks NumPy's backend to evaluate."""
+
+    def refuse(operation: Primitive, *args: object) -> None:
+        raise AssertionError(f"{operation.name} is called back")
+
+    monkeypatch.setattr(symbol_table, "bind", refuse)
+
+
+@pytest.mark.usefixtures("without_callbacks")
+@together("number", [np.nan, np.inf, -np.inf])
+@together("name", ["solve", "solve the transposed", "lower", "upper", "unit diagonal"])
+def test_right_hand_sides_that_are_not_finite_stay_in_machine_code(
+    name: str, number: float
+) -> None:
+    """NaN and infinities are where evaluation has them, and other columns are finite."""
+    for n, dtype in ((1, "f8"), (2, "f4"), (3, "f8"), (8, "f4"), (11, "f8"), (24, "f8")):
+        rng = np.random.default_rng(n)
+        a = (rng.standard_normal((2, n, n)) + 2 * np.eye(n)).astype(dtype)
+        for place in {0, n // 2, n - 1}:
+            b = rng.standard_normal((2, n, 3)).astype(dtype)
+            b[1, place, 1] = number
+            with np.errstate(all="ignore"):
+                (expected,) = fg.program(USES[name])(a, b).evaluate([a, b])
+            (out,) = run(USES[name], a, b)
+            for holds in (np.isnan, np.isposinf, np.isneginf):
+                np.testing.assert_array_equal(holds(out), holds(expected))
+            assert not np.isfinite(out[1, -1, 1])
+            assert_allclose(out[0], expected[0], 1e-3 if dtype == "f4" else 1e-10)
+
+
+FAILED: dict[str, Callable[..., Any]] = {
+    "solve": lambda a, b: fnp.linalg.solve(a, b, failed="nan"),
+    "inverse": lambda a, b: fnp.linalg.inv(a, failed="nan"),
+    "lower": lambda a, b: triangular(a, b, lower=True, failed="nan"),
+    "upper": lambda a, b: triangular(a, b, failed="nan"),
+    "root": lambda a, b: fnp.linalg.cholesky(a, failed="nan"),
+    "upper root": lambda a, b: fnp.linalg.cholesky(a, upper=True, failed="nan"),
+    "determinant": lambda a, b: fnp.linalg.det(a),
+    "logarithm": lambda a, b: tuple(fnp.linalg.slogdet(a)),
+}
+
+
+@pytest.mark.usefixtures("without_callbacks")
+@together("name", sorted(FAILED))
+def test_matrices_without_a_result_stay_in_machine_code(name: str) -> None:
+    """Their results are NaN, and the others have the same bits as without them."""
+    for n, dtype in ((1, "f8"), (3, "f4"), (8, "f8"), (9, "f8"), (24, "f8")):
+        if n > 8 and name in ("determinant", "logarithm"):
+            continue
+        a = np.random.default_rng(n).standard_normal((4, n, n)) / n
+        a = (a @ a.swapaxes(-1, -2) + np.eye(n)).astype(dtype)
+        b, sound = np.ones((4, n, 2), dtype), a.copy()
+        a[1, -1], a[1, :, -1], a[2, -1, -1] = 0, 0, np.nan
+        with np.errstate(all="ignore"):
+            expected = fg.program(FAILED[name])(a, b).evaluate([a, b])
+        for one, whole, other in zip(
+            run(FAILED[name], a, b), run(FAILED[name], sound, b), expected, strict=True
+        ):
+            np.testing.assert_array_equal(np.isnan(one), np.isnan(other))
+            np.testing.assert_array_equal(one[[0, 3]], whole[[0, 3]])
+            tolerance = 1e-4 if dtype == "f4" else 1e-10
+            assert_allclose(one, other, tolerance, tolerance)
+
+
+def test_values_for_which_an_operation_is_called_back_are_named() -> None:
+    solve = fg.jit(lambda a, b: triangular(a, b, lower=True), backend="native")
+    a, b = np.tri(30) + np.eye(30), np.ones(30)
+    b[27] = np.nan
+    text = solve.lower(a, b).source.splitlines()[1]
+    assert text == "; called back at times: triangular_solve: a result that is not finite"
+    np.testing.assert_array_equal(np.isnan(solve(a, b)), np.isnan(triangular(a, b, lower=True)))
+    for few in (a[:24, :24], a[:3, :3]):
+        lines = solve.lower(few, b[: len(few)]).source.splitlines()
+        assert lines[0] == "; called back: nothing"
+        assert not lines[1].startswith("; called back")
 
 
 @pytest.mark.parametrize("shape", [(0, 0), (0, 3, 3), (2, 0, 0)])
