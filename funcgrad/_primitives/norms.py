@@ -21,6 +21,7 @@ from funcgrad._core.primitive import Kinks, Linearized, Primitive, Sample
 from funcgrad._core.specs import Shape, Spec, dtype_of, reduced_shape, shape_of
 from funcgrad._core.structure.structures import OWNS, Opaque, mixing
 from funcgrad._core.trace import Value
+from funcgrad._primitives.complexes import imag, real
 from funcgrad._primitives.matrices import (
     Array,
     batch_matrices,
@@ -30,7 +31,8 @@ from funcgrad._primitives.matrices import (
 )
 from funcgrad._primitives.reduction import batch_reduction, reduce_sum
 from funcgrad._primitives.selection import where
-from funcgrad._primitives.structural import reshape
+from funcgrad._primitives.structural import cast, reshape
+from funcgrad._primitives.transcendental import sqrt
 
 __all__ = ["directed", "length"]
 
@@ -44,11 +46,19 @@ def _with_axes_back(x: Value, axis: Axes, wide: Shape) -> Value:
 
 def _scaled(x: Array, axis: Axes) -> tuple[Any, Any]:
     """Values over a power of two near their maximum, which is the second result."""
-    size = np.max(np.abs(x), axis, keepdims=True, initial=0)
+    if x.dtype.kind == "c":  # absolute values may overflow
+        sizes = np.maximum(np.abs(x.real), np.abs(x.imag))
+    else:
+        sizes = np.abs(x)
+    size = np.max(sizes, axis, keepdims=True, initial=0)
     exponent = np.where(np.isfinite(size) & (size > 0), np.frexp(size)[1], 0)
     half = np.ldexp(np.ones_like(size), -(exponent // 2))  # twice: 2 ** 1074 overflows
     other_half = np.ldexp(np.ones_like(size), -(exponent - exponent // 2))
-    return x * half * other_half, exponent
+    scaled = np.empty_like(x)
+    parts = [(x.real, scaled.real), (x.imag, scaled.imag)] if x.dtype.kind == "c" else [(x, scaled)]
+    for source, target in parts:  # an infinity times a complex 1 would have a part that is NaN
+        np.multiply(source * half, other_half, out=target)
+    return scaled, exponent
 
 
 def _squares(x: Array, axis: Axes, keepdims: bool) -> Any:
@@ -61,8 +71,19 @@ def _squares(x: Array, axis: Axes, keepdims: bool) -> Any:
         rows = x if lead == x.ndim - 1 else x.reshape(*x.shape[:lead], prod(x.shape[lead:]))
         products = np.vecdot(rows, rows).real
         return products.reshape(reduced_shape(x.shape, axis, True)) if keepdims else products
-    squares = x.real**2 + x.imag**2 if x.dtype.kind == "c" else x * x
+    squares = _parts_squared(x) if x.dtype.kind == "c" else x * x
     return np.sum(squares, axis, keepdims=keepdims)
+
+
+def _parts_squared(x: Array) -> Any:
+    return x.real**2 + x.imag**2
+
+
+def _root_of_scaled(x: Array, axis: Axes) -> Any:
+    """The lengths of scaled vectors. Products of complex infinities have parts that are NaN."""
+    if x.dtype.kind == "c":
+        return np.sqrt(np.sum(_parts_squared(x), axis, keepdims=True))
+    return np.sqrt(_squares(x, axis, True))
 
 
 _TINY: Final = MappingProxyType({char: np.finfo(char).tiny.item() for char in "efdgFDG"})
@@ -90,10 +111,10 @@ def _length(x: Array, axis: Axes, keepdims: bool) -> Any:
             return np.sqrt(squares)
         usual = (squares > least) & (squares < np.inf)
         scaled, exponent = _scaled(x, axis)
-        root = np.sqrt(_squares(scaled, axis, True))
+        root = _root_of_scaled(scaled, axis)
         exact = np.ldexp(root, exponent)
         exact = exact if keepdims else exact.reshape(squares.shape)
-        return np.where(usual | np.isnan(squares), np.sqrt(squares), exact)[()]
+        return np.where(usual, np.sqrt(squares), exact)[()]
 
 
 def _directed(c: Array, x: Array, axis: Axes) -> Any:
@@ -108,8 +129,76 @@ def _directed(c: Array, x: Array, axis: Axes) -> Any:
                 return x / over  # one pass instead of two
             return x / root * factor
         scaled = _scaled(x, axis)[0]
-        root = np.sqrt(_squares(scaled, axis, True))
+        root = _root_of_scaled(scaled, axis)
         return scaled / np.where(root == 0, 1, root) * c
+
+
+# ----------------------------------------------------------------------------- for compilers
+
+_DOWN: Final = 2.0**-560
+_UP: Final = 2.0**600
+"""Factors of float64 values whose squares overflow, or lose digits: then the squares of these have
+all digits. No sum of up to 2**60 squares overflows (Blue, "A portable Fortran program to find the
+Euclidean norm of a vector", 1978, has one such factor for each class of sizes)."""
+
+
+def _squares_in_one_pass(x: Value, axis: Axes) -> tuple[Value, Value, Value]:
+    """Sums of squares, with their axes, of values that may be scaled.
+
+    Also whether they are scaled down, since the sum overflows, and whether they are scaled up,
+    since it is tiny; None if the dtype needs no scales. All three sums are taken in one pass, which
+    costs less than a branch where vectors are short, and less than a second pass where they are
+    long.
+    """
+
+    def total(square: Callable[[Value], Value]) -> Value:
+        parts = (real(x), imag(x)) if dtype_of(x).kind == "c" else (x,)
+        squares = [square(y) for y in parts]
+        summed = squares[0] if len(squares) == 1 else squares[0] + squares[1]
+        return reduce_sum(summed, axis=axis, keepdims=True)
+
+    if dtype_of(x).char not in "dD":
+
+        def wide_square(y: Value) -> Value:
+            wide = cast(y, dtype=np.dtype(np.float64))
+            return wide * wide
+
+        return total(wide_square), None, None
+
+    def scaled(y: Value, scale: float) -> Value:
+        product = y * scale
+        return product * product
+
+    plain = total(lambda y: y * y)
+    is_large, is_small = ~(plain < np.inf), plain <= _LEAST["d"]
+    down, up = total(lambda y: scaled(y, _DOWN)), total(lambda y: scaled(y, _UP))
+    return where(is_large, down, where(is_small, up, plain)), is_large, is_small
+
+
+def _is_written(x: Value) -> bool:
+    return dtype_of(x).char in "efdFD"
+
+
+def _length_body(x: Value, axis: Axes, keepdims: bool) -> Value:
+    if not _is_written(x):
+        return NotImplemented
+    squares, is_large, is_small = _squares_in_one_pass(x, axis)
+    root = sqrt(squares)
+    if is_large is None:
+        size = cast(root, dtype=real_dtype(dtype_of(x)))
+    else:
+        size = root * where(is_large, 1 / _DOWN, where(is_small, 1 / _UP, 1.0))
+    return size if keepdims else reshape(size, shape=reduced_shape(shape_of(x), axis, False))
+
+
+def _directed_body(c: Value, x: Value, axis: Axes) -> Value:
+    if not _is_written(x):
+        return NotImplemented
+    squares, is_large, is_small = _squares_in_one_pass(x, axis)
+    inverse = 1.0 / where(squares == 0, 1.0, sqrt(squares))
+    if is_large is None:
+        return cast(x * inverse, dtype=dtype_of(x)) * c
+    return x * where(is_small, _UP, 1.0) * inverse * where(is_large, _DOWN, 1.0) * c
 
 
 def _direction(x: Value, axis: Axes) -> Value:
@@ -171,6 +260,7 @@ length: Primitive = Primitive(
     batch_reduction,
     _samples,
     structure=Opaque(counted=0, letters=_length_letters),
+    body=_length_body,
     kinks=Kinks(lambda x, axis, keepdims: length(x, axis=axis, keepdims=keepdims)),
     traits=OWNS,
 )
@@ -227,6 +317,7 @@ directed: Primitive = Primitive(
     _batch,
     _directed_samples,
     structure=Opaque(counted=1, letters=lambda _, x, axis: (mixing(x, axis)[0], *mixing(x, axis))),
+    body=_directed_body,
     kinks=Kinks(lambda c, x, axis: length(x, axis=axis, keepdims=True)),
     traits=OWNS,
 )
