@@ -424,7 +424,8 @@ class Capture:
                 if attribute in ("__wrapped__", "_rules") or not attribute.startswith("_"):
                     yield self._entry(fields, attribute)
         elif name.startswith(_HOLDERS):
-            self._watch.attribute(value, "__dict__")
+            if kind.__dictoffset__:  # else it has only its slots
+                self._watch.attribute(value, "__dict__")
             yield from (fields, *[getattr(value, slot, None) for slot in _slots(kind)])
 
 

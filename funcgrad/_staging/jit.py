@@ -95,6 +95,7 @@ class Jitted(DirectlyCalled, Generic[P, R]):
         self._entries: tuple[Callable[[Any, Any], Any], ...] = unstaged_entries(f, static)
         self._ways = (_BY_PYTHON,)
         self._failures: deque[Failure] = deque(maxlen=_MOST_FAILURES)
+        self._warned: set[str] = set()
         self._stagings: list[None] = []  # a list, to which many threads may append
         update_wrapper(self, f, updated=())  # a jitted function has attributes of its own
         self.__name__: str = getattr(f, "__name__", type(f).__name__)
@@ -394,8 +395,10 @@ class Jitted(DirectlyCalled, Generic[P, R]):
         return static, (dynamic, {name: kwargs[name] for name in kwargs if name not in names})
 
     def _warn(self, text: str) -> None:
-        """Warn at the user's line that made the call."""
-        warn_user(f"jit: {self.__name__} {text}", JitWarning)
+        """Warn at the user's line that made the call, once for each text."""
+        if text not in self._warned:
+            warn_user(f"jit: {self.__name__} {text}", JitWarning)  # which may raise it
+            self._warned.add(text)
 
 
 _BY_PYTHON: Final = Jitted.__call__

@@ -13,6 +13,7 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad._staging.capture import Capture
 from funcgrad._staging.jit import JitWarning
+from funcgrad.scipy.stats import norm, poisson
 from tests.together import together
 
 X = np.linspace(-1.0, 2.0, 6)
@@ -258,3 +259,9 @@ def test_as_much_as_is_allowed_can_be_watched():
     assert capture.unchanged()
     many[-1][0] = -1.0
     assert not capture.unchanged()
+
+
+def test_constant_objects_of_this_library_cost_calls_nothing() -> None:
+    """A distribution has no ``__dict__``: looking for one at each call took 20 µs."""
+    for reads in (lambda x: norm.mean() * x, lambda x: poisson.mean(2.0) * x):
+        assert Capture(reads).places().others is None
