@@ -22,6 +22,7 @@ from funcgrad._core.specs import Shape, Spec, dtype_of, reduced_shape, shape_of
 from funcgrad._core.structure.structures import OWNS, Opaque, mixing
 from funcgrad._core.trace import Value
 from funcgrad._primitives.complexes import imag, real
+from funcgrad._primitives.elementwise import absolute
 from funcgrad._primitives.matrices import (
     Array,
     batch_matrices,
@@ -135,20 +136,22 @@ def _directed(c: Array, x: Array, axis: Axes) -> Any:
 
 # ----------------------------------------------------------------------------- for compilers
 
+_LARGE: Final = 2.0**480
+_SMALL: Final = 2.0**-480
 _DOWN: Final = 2.0**-560
 _UP: Final = 2.0**600
-"""Factors of float64 values whose squares overflow, or lose digits: then the squares of these have
-all digits. No sum of up to 2**60 squares overflows (Blue, "A portable Fortran program to find the
-Euclidean norm of a vector", 1978, has one such factor for each class of sizes)."""
+"""Sizes of float64 values beyond which they are scaled before they are squared. So no square loses
+digits, and no sum of up to 2**60 squares overflows (Blue, "A portable Fortran program to find the
+Euclidean norm of a vector", 1978)."""
 
 
 def _squares_in_one_pass(x: Value, axis: Axes) -> tuple[Value, Value, Value]:
     """Sums of squares, with their axes, of values that may be scaled.
 
-    Also whether they are scaled down, since the sum overflows, and whether they are scaled up,
-    since it is tiny; None if the dtype needs no scales. All three sums are taken in one pass, which
-    costs less than a branch where vectors are short, and less than a second pass where they are
-    long.
+    Also whether they are scaled down, since some are large, and whether they are scaled up, since
+    all are small; None if the dtype needs no scales. The sums for the three classes of sizes are
+    taken in one pass, which costs less than a branch where vectors are short, and less than a
+    second pass where they are long. Nothing overflows on the way.
     """
 
     def total(square: Callable[[Value], Value]) -> Value:
@@ -165,14 +168,26 @@ def _squares_in_one_pass(x: Value, axis: Axes) -> tuple[Value, Value, Value]:
 
         return total(wide_square), None, None
 
-    def scaled(y: Value, scale: float) -> Value:
-        product = y * scale
-        return product * product
+    def large_square(y: Value) -> Value:
+        scaled = where(absolute(y) > _LARGE, y, 0.0) * _DOWN
+        return scaled * scaled
 
-    plain = total(lambda y: y * y)
-    is_large, is_small = ~(plain < np.inf), plain <= _LEAST["d"]
-    down, up = total(lambda y: scaled(y, _DOWN)), total(lambda y: scaled(y, _UP))
-    return where(is_large, down, where(is_small, up, plain)), is_large, is_small
+    def small_square(y: Value) -> Value:
+        scaled = where(absolute(y) < _SMALL, y, 0.0) * _UP
+        return scaled * scaled
+
+    def usual_square(y: Value) -> Value:  # and NaN
+        size = absolute(y)
+        usual = where((size > _LARGE) | (size < _SMALL), 0.0, y)
+        return usual * usual
+
+    usual, large, small = total(usual_square), total(large_square), total(small_square)
+    is_large = large > 0
+    is_small = (usual == 0) & (large == 0)
+    beside_large = where(is_large, usual, 0.0) * _DOWN * _DOWN
+    beside_usual = where(is_small, 0.0, small) * (1 / _UP) * (1 / _UP)
+    squares = where(is_large, large + beside_large, where(is_small, small, usual + beside_usual))
+    return squares, is_large, is_small
 
 
 def _is_written(x: Value) -> bool:

@@ -94,8 +94,7 @@ class Jitted(DirectlyCalled, Generic[P, R]):
         self._forms: dict[Form, tuple[Signature, Callable[[Any, Any], Any] | None]] = {}
         self._entries: tuple[Callable[[Any, Any], Any], ...] = unstaged_entries(f, static)
         self._ways = (_BY_PYTHON,)
-        self._failures: deque[Failure] = deque(maxlen=_MOST_FAILURES)
-        self._warned: set[str] = set()
+        self._failures, self._warned = deque[Failure](maxlen=_MOST_FAILURES), set[str]()
         self._stagings: list[None] = []  # a list, to which many threads may append
         update_wrapper(self, f, updated=())  # a jitted function has attributes of its own
         self.__name__: str = getattr(f, "__name__", type(f).__name__)
@@ -294,8 +293,6 @@ class Jitted(DirectlyCalled, Generic[P, R]):
             variants.add(variant)
             self._forget()  # the general path marks it as used
         return variant
-
-    # Staging.
 
     def lower(self, *args: P.args, **kwargs: P.kwargs) -> Lowered:
         """The program that would run for these arguments, before and after passes, and its source.
