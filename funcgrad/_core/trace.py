@@ -187,6 +187,17 @@ class Trace:
         changed._trace, changed._value = self, change(tracer._value)
         return changed
 
+    def origin(self, tracer: TracedValue) -> tuple[Operation, tuple[Value, ...], object] | None:
+        """Return the operation that made a tracer, its arguments and parameters, if known.
+
+        The arguments may be read by ``origin`` and ``is_same`` only.
+        """
+        return None
+
+    def is_same(self, tracer: TracedValue, other: TracedValue) -> bool:
+        """Return whether two tracers of this trace are known to stand for the same value."""
+        return tracer is other
+
     def process1(self, primitive: Operation, x: Value) -> Value:
         """Interpret an operation of one argument without parameters; a faster ``process``."""
         return self.process(primitive, (x,), {})

@@ -79,8 +79,8 @@ NAMES: Final[tuple[Row, ...]] = (
         " for fields declared by fg.static_field()",
     ),
     ("fg", "tree_at", "fg.tree.at(tree).layers[0].weight.set(value)"),
-    ("fg fnp", "dynamic_slice", "x[fnp.arange(size) + start], where only start may be traced"),
-    ("fg fnp", "dynamic_update_slice", "x.at[fnp.arange(size) + start].set(update)"),
+    ("fg", "dynamic_slice", "fnp.dynamic_slice, or x[start : start + size] for a constant size"),
+    ("fg", "dynamic_update_slice", "fnp.dynamic_update_slice"),
     (
         "fg fnp",
         "segment_sum scatter_add index_add",

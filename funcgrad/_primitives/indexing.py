@@ -33,6 +33,7 @@ from funcgrad._primitives.index_keys import (
 )
 from funcgrad._primitives.joining import concatenate
 from funcgrad._primitives.structural import cast, reshape, transpose, view
+from funcgrad._primitives.traced_slices import traced_slices
 
 __all__ = [
     "align_indices",
@@ -341,6 +342,9 @@ def index(x: Value, key: Any) -> Value:
             if type(x) in RAW or x._trace is None:
                 return view.evaluate(concrete(x), key)
             return x._trace.process(view, (x,), {"key": entries})
+        slices = traced_slices(shape_of(x), key)
+        if slices is not None:
+            return index(slices.taken(x), slices.key)
         plan = plan_index(shape_of(x), key)
         viewed = indexed_part(x, plan)
         if not plan.indices:

@@ -27,6 +27,7 @@ from funcgrad._core.trace import (
     RAW,
     Raw,
     Trace,
+    TracedValue,
     Value,
     begin_level,
     bind,
@@ -180,6 +181,24 @@ class Stager(Trace):
     def rebuild(self, tracer: Any, change: Callable[[Value], Value]) -> Value:
         """A tracer with the values inside it changed."""
         return self._tracer(change(tracer._value), tracer._index)
+
+    def origin(self, tracer: TracedValue) -> tuple[Primitive, tuple[Value, ...], Params] | None:
+        """The operation that made a tracer, its arguments, and its parameters."""
+        equation = self._equations.get(tracer._index) if isinstance(tracer, Staged) else None
+        if equation is None or len(equation.results) != 1:
+            return None
+        known = self._pool.constants
+        args = [
+            self._tracer(None, operand) if operand >= 0 else known[-1 - operand].value
+            for operand in equation.operands
+        ]
+        return equation.operation, tuple(args), equation.params
+
+    def is_same(self, tracer: TracedValue, other: TracedValue) -> bool:
+        """Whether two tracers have one variable."""
+        if isinstance(tracer, Staged) and isinstance(other, Staged):
+            return tracer._index == other._index
+        return False
 
     def process(
         self, primitive: Primitive, args: tuple[Value, ...], params: Mapping[str, Any]

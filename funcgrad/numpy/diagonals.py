@@ -14,17 +14,18 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from funcgrad._core.specs import dtype_of, normalize_axes, shape_of
-from funcgrad._core.trace import Value
+from funcgrad._core.trace import Value, concrete
 from funcgrad._core.users_values import checked_dtype, explained, operand
 from funcgrad._hints.lookup import answering
 from funcgrad._primitives.indexing import deposit, gather
 from funcgrad._primitives.reduction import reduce_sum
 from funcgrad._primitives.selection import where
 from funcgrad._primitives.structural import cast, reshape, transpose
-from funcgrad.errors import EscapedTracerError, FunctionError, ShapeError, TracerError
+from funcgrad._primitives.traced_slices import is_traced
+from funcgrad.errors import FunctionError, ShapeError
 from funcgrad.numpy.creation import made, ones
 from funcgrad.numpy.indexing import nonzero
-from funcgrad.numpy.options import integer, natural, sized
+from funcgrad.numpy.options import integer, natural, sized, traced_integer
 from funcgrad.numpy.reductions import in_dtype
 from funcgrad.tensor.tensor import ArrayLike, Tensor, wrap
 
@@ -124,13 +125,16 @@ def diagflat(v: ArrayLike, k: int = 0) -> Tensor:
     return wrap(deposit(flat, rows, columns, axis=0, unique=True, shape=(size, size)))
 
 
-def _triangle(x: ArrayLike, k: int, operation: str) -> tuple[Value, Any]:
+def _triangle(x: ArrayLike, k: Value, operation: str) -> tuple[Value, Any]:
+    """The array, and whether elements lie on the k-th diagonal or below it."""
     value = operand(x, operation)
     shape = shape_of(value)
     if not shape:
         raise ShapeError(f"{operation}: the array has no axes (0-d).")
     # NumPy repeats a 1-d array as the rows of a matrix.
     rows, columns = (shape[-1], *shape)[-2:]
+    if is_traced(k):  # one program for all
+        return value, np.arange(columns) - np.arange(rows)[:, None] <= concrete(k)
     return value, np.tri(rows, columns, _clipped_offset(k, rows, columns), np.bool_)
 
 
@@ -139,22 +143,13 @@ def _clipped_offset(k: int, rows: int, columns: int) -> int:
     return max(-rows - 1, min(k, columns))
 
 
-def _known(k: int, operation: str) -> int:
-    """The offset of a diagonal, an integer."""
-    try:
-        return integer(k, operation, "k")
-    except TracerError as error:
-        if isinstance(error, EscapedTracerError):
-            raise
-        sign = "<=" if operation == "tril" else ">="
-        raise TracerError(
-            f"{operation}: k is traced, so its value is not known here. Write fnp.where("
-            f"fnp.arange(columns) - fnp.arange(rows)[:, None] {sign} k, x, 0), which takes any k."
-        ) from error
+def _offset(k: Value, operation: str) -> Value:
+    """The number of a diagonal: an integer, or a traced one."""
+    return traced_integer(k, operation, "k") if is_traced(k) else integer(k, operation, "k")
 
 
 def tril(m: ArrayLike, k: int = 0) -> Tensor:
-    """The lower triangle: set elements above the k-th diagonal to zero.
+    """The lower triangle: set elements above the k-th diagonal, which may be traced, to zero.
 
     Examples
     --------
@@ -162,12 +157,12 @@ def tril(m: ArrayLike, k: int = 0) -> Tensor:
     Tensor([[1., 0.],
             [3., 4.]])
     """
-    value, lower = _triangle(m, _known(k, "tril"), "tril")
+    value, lower = _triangle(m, _offset(k, "tril"), "tril")
     return wrap(where(lower, value, np.zeros((), dtype_of(value))))
 
 
 def triu(m: ArrayLike, k: int = 0) -> Tensor:
-    """The upper triangle: set elements below the k-th diagonal to zero.
+    """The upper triangle: set elements below the k-th diagonal, which may be traced, to zero.
 
     Examples
     --------
@@ -175,7 +170,7 @@ def triu(m: ArrayLike, k: int = 0) -> Tensor:
     Tensor([[1., 2.],
             [0., 4.]])
     """
-    value, below = _triangle(m, _known(k, "triu") - 1, "triu")
+    value, below = _triangle(m, _offset(k, "triu") - 1, "triu")
     return wrap(where(below, np.zeros((), dtype_of(value)), value))
 
 

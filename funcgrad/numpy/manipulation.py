@@ -28,8 +28,9 @@ from funcgrad._hints.lookup import answering
 from funcgrad._primitives import structural as _p
 from funcgrad._primitives.broadcasting import broadcast_to as _broadcast_to
 from funcgrad._primitives.structural import move_axis
-from funcgrad.errors import AxisError, EscapedTracerError, ShapeError, TracerError
-from funcgrad.numpy.options import choice, integer, integers, sequence, shape_argument
+from funcgrad.errors import AxisError, ShapeError
+from funcgrad.numpy.blocks import rolled, shifts_of
+from funcgrad.numpy.options import choice, integer, sequence, shape_argument
 from funcgrad.tensor.tensor import ArrayLike, Tensor, wrap
 
 
@@ -435,6 +436,7 @@ def roll(a: ArrayLike, shift: AxisLike, axis: AxisLike = None) -> Tensor:
     ----------
     a : array_like
     shift : int or tuple of int
+        They may be traced: then one program serves all shifts.
     axis : int or tuple of int, optional
         By default the elements are shifted row by row, as on one axis.
 
@@ -449,20 +451,10 @@ def roll(a: ArrayLike, shift: AxisLike, axis: AxisLike = None) -> Tensor:
     Tensor([3., 1., 2.])
     """
     value = operand(a, "roll")
-    try:
-        shifts = integers(shift, "roll", "shift")
-    except TracerError as error:
-        if isinstance(error, EscapedTracerError):
-            raise
-        raise TracerError(
-            "roll: the shift is traced, so its value is not known here. Write"
-            " fnp.take(x, (fnp.arange(n) - shift) % n, axis), which takes any shift."
-        ) from error
-    shape = shape_of(value)
+    shifts, shape = shifts_of(shift), shape_of(value)
     if axis is None:
-        total = sum(shifts)
         flat = _p.reshape(value, shape=(int(np.prod(shape)),))
-        return _reshaped(_p.roll(flat, shift=(total,), axis=(0,)), shape)
+        return _reshaped(rolled(flat, (sum(shifts),), (0,)), shape)
     named = tuple(axis) if isinstance(axis, Sequence) else (axis,)
     axes = tuple([normalize_axis(place, len(shape), "roll") for place in named])
     if len(shifts) == 1:
@@ -471,4 +463,4 @@ def roll(a: ArrayLike, shift: AxisLike, axis: AxisLike = None) -> Tensor:
         axes *= len(shifts)
     if len(shifts) != len(axes):
         raise ShapeError(f"roll: {len(shifts)} shifts do not fit {len(axes)} axes.")
-    return wrap(_p.roll(value, shift=shifts, axis=axes))
+    return wrap(rolled(value, shifts, axes))

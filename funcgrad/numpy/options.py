@@ -52,6 +52,24 @@ def integer(x: Any, operation: str, argument: str) -> int:
         raise DtypeError(f"{operation}: {argument} has to be an integer, not {x!r}.") from None
 
 
+def traced_integer(x: Value, operation: str, argument: str) -> Value:
+    """Check that an option is one traced integer, and convert it to int64.
+
+    Raises
+    ------
+    DtypeError
+        It is a fraction, or an array.
+    """
+    value = concrete(x)
+    if shape_of(value) or dtype_of(value).kind not in "iu":
+        raise DtypeError(
+            f"{operation}: {argument} has to be an integer, not {dtype_of(value)} of the shape"
+            f" {shape_of(value)}."
+        )
+    long = np.dtype(np.int64)
+    return value if dtype_of(value) == long else cast(value, dtype=long)
+
+
 def natural(x: object, operation: str, argument: str) -> int:
     """Check that an option is a non-negative integer.
 

@@ -23,6 +23,7 @@ from funcgrad._primitives.indexing import index, indexed_part
 from funcgrad._primitives.powers import power
 from funcgrad._primitives.selection import maximum, minimum
 from funcgrad._primitives.structural import cast, inverse_axes, reshape, transpose
+from funcgrad._primitives.traced_slices import traced_slices
 from funcgrad.errors import DtypeError, ImmutableError, MissingAttributeError, ShapeError
 from funcgrad.tensor.tensor import ArrayLike, Tensor, wrap
 
@@ -157,6 +158,10 @@ def _updated(
     dtype, shape = dtype_of(array), shape_of(array)
     if dtype_of(u) != dtype:
         _check_cast(operation, dtype_of(u), dtype)
+    slices = traced_slices(shape, key)
+    if slices is not None:
+        block = _updated(name, wrap(slices.taken(array)), slices.key, values, plain, scattered)
+        return wrap(slices.put(array, concrete(block)))
     try:
         plan = plan_index(shape, key)
         selected = indexed_part(array, plan)

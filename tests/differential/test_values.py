@@ -26,6 +26,7 @@ CALLS = 64
 
 WITHOUT_PEER = {
     "at": "NumPy writes in place instead",
+    **dict.fromkeys(("dynamic_slice", "dynamic_update_slice"), "JAX's; NumPy has none"),
     "logsumexp": "SciPy's; NumPy has none",
     "put_along_axis": "NumPy writes into its argument and returns None",
     **{name: "this NumPy has none" for name in of_some_versions("numpy") if not hasattr(np, name)},

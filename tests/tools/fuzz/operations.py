@@ -106,7 +106,7 @@ _LEFT_OUT: Final = frozenset(
     tril_indices triu_indices ones zeros geomspace logspace bool_ einsum full digitize
     polymul polydiv roots trim_zeros union1d intersect1d setdiff1d setxor1d bincount histogram
     histogram2d histogramdd histogram_bin_edges eig eigvals logm sqrtm
-    eigh svd""".split()
+    dynamic_slice dynamic_update_slice eigh svd""".split()
 )
 
 _NAMESPACES: Final = MappingProxyType(
