@@ -135,7 +135,11 @@ def dynamic_update_slice(
         strip = bind(view, (value,), {"key": known})
         params = {"axes": axes, "mode": "clip"}
         block = bind(put_block, (strip, block, *_traced(starts, axes)), params)
-    return wrap(replace(value, block, key=known))
+    is_whole = all(
+        size == length or axis in axes
+        for axis, (size, length) in enumerate(zip(sizes, shape, strict=True))
+    )
+    return wrap(block if is_whole else replace(value, block, key=known))
 
 
 def _check_sizes(operation: str, shape: Shape, sizes: Shape) -> None:

@@ -34,7 +34,7 @@ from funcgrad._core.structure.structures import Factored
 from funcgrad._programs.equation import Equation
 from funcgrad._programs.moved_elements import letters_of
 
-_CHARS: Final = frozenset("fd")
+_CHARS: Final = frozenset("fdFD")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ def groups_of(texts: Sequence[str], specs: Sequence[Spec]) -> Groups | None:
 
 
 def multiplies(plan: UnfinishedPlan, equation: Equation, variable: int) -> bool:
-    """Plan a contraction of floats as a product of stacks of matrices."""
+    """Plan a contraction of floats or complex numbers as a product of stacks of matrices."""
     letters, spec = letters_of(equation, plan.specs), plan.specs[variable]
     if letters is None or spec.dtype.char not in _CHARS:
         return False

@@ -93,10 +93,10 @@ def _add(plan: UnfinishedPlan, equation: Equation, results: range) -> None:
             return
         if isinstance(structure, Elementwise) and computes(plan, equation, variable):
             return
-        if isinstance(structure, Contraction) and contracts(plan, equation, variable):
-            return
-        if isinstance(structure, Contraction) and multiplies(plan, equation, variable):
-            return
+        if isinstance(structure, Contraction):
+            alike = _in_one_dtype(plan, equation, variable)
+            if contracts(plan, alike, variable) or multiplies(plan, alike, variable):
+                return
     if isinstance(structure, Opaque) and _runs_along_axis(plan, equation, structure, results):
         return
     is_one = len(results) == 1 and isinstance(structure, Elementwise)
@@ -193,6 +193,18 @@ def _runs_along_axis(
     plan.prepare([operand])
     plan.append(AxisSweep(variable, loop, dtypes, operand))
     return True
+
+
+def _in_one_dtype(plan: UnfinishedPlan, equation: Equation, variable: int) -> Equation:
+    """A contraction with its operands in the dtype of its result, as NumPy converts them."""
+    dtype, operands = plan.specs[variable].dtype, []
+    for operand in equation.operands:
+        spec, source = plan.specs[operand], operand
+        if spec.dtype != dtype and not spec.weak and dtype.kind in "fc":
+            operand = plan.new(spec.shape, dtype)
+            join(plan, Member(operand, (source,), BoundFormula(_converted, (dtype,))), spec.shape)
+        operands.append(operand)
+    return equation.on(tuple(operands))
 
 
 def _converted(dtype: np.dtype[Any], m: Lanes, x: Value) -> Value:

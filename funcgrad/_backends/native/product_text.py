@@ -58,10 +58,14 @@ class _ProductWriter:
             self._column = 1
         self._width = vector_width(site.module, dtype)
         multiplications = self._rows * self._length * self._columns
-        self._is_small = is_small(self._rows, self._length, self._columns, dtype)
+        is_complex = dtype.kind == "c"  # NumPy's loop multiplies these
+        sizes = self._rows, self._length, self._columns
+        self._is_small = not is_complex and is_small(*sizes, dtype)
         self._transposed = self._column != 1
         self._by_numpy = not self._is_small and (
-            multiplications > _MOST[site.module.bits] or (self._transposed and self._rows < 4)
+            is_complex
+            or multiplications > _MOST[site.module.bits]
+            or (self._transposed and self._rows < 4)
         )
         is_large = self._length * self._columns * dtype.itemsize > _IN_CACHE
         self._in_blocks = self._transposed or (self._rows >= _OFTEN and is_large)
@@ -92,7 +96,8 @@ class _ProductWriter:
 
     def _write_stack(self) -> None:
         site, step, out = self._site, self._step, whole(self._step.variable, self._step.out_shape)
-        self._one = float_vectors(site.lines, self._dtype, 1)
+        if not self._by_numpy:
+            self._one = float_vectors(site.lines, self._dtype, 1)
         span = ("%begin", "%end") if self._shared == "stack" else None
         arrays = [(step.left, 2), (step.right, 2), (out, 2)]
         each_example(site, out.shape[:-2], arrays, self._dtype, self._write_example, span)

@@ -137,3 +137,21 @@ def test_transposed_operands_and_results_are_not_copied() -> None:
     steps = plan_of(NATIVE.prepare(staged, False)).steps
     assert [type(step) for step in steps].count(MatrixProduct) == 2
     assert len(steps) == 3
+
+
+@together("chars", ["dD", "Dd", "fD", "Ff", "lD", "FD", "DD", "fd", "ld"])
+def test_operands_are_converted_to_the_dtype_of_the_product(chars: str) -> None:
+    rng = np.random.default_rng(0)
+    for shapes in (((8,), (8,)), ((3, 4), (4, 5)), ((30, 40), (40, 50)), ((2, 3, 4), (4,))):
+        a, b = [
+            (5 * rng.standard_normal(shape) + (2j if char in "FD" else 0)).astype(char)
+            for shape, char in zip(shapes, chars, strict=True)
+        ]
+        expected = np.matmul(a, b)
+        for f in (fnp.matmul, lambda a, b: fg.scan(lambda c, _: (a @ b, None), a @ b, None, 2)[0]):
+            jitted = fg.jit(f, backend="native")
+            out = np.asarray(jitted(a, b))
+            assert out.dtype == expected.dtype
+            precision = 100 * np.finfo(out.dtype).eps
+            np.testing.assert_allclose(out, expected, precision, 100 * precision)
+            assert jitted.lower(a, b).source.startswith("; called back: nothing")
