@@ -1,7 +1,7 @@
 """The code of programs in memory, quickly made at first and better where that pays.
 
-Compiling at LLVM's level 0 takes a third of the time of level 2, and makes code that is some times
-slower, with the same bits. So a program's first code is of level 0, and calls shared functions,
+Compiling at level 1 takes half of the time of level 2, and makes code that takes 1.05 to 1.7 times
+as long, with the same bits. So a program's first code is of level 1, and calls shared functions,
 which a process compiles once. When it has run for some milliseconds, a thread compiles the program
 at level 2, with the functions that it calls if they are short, and later calls run the new
 code. The thread works in pieces, while nobody else wants LLVM. Code that is on disk at level 2 is
@@ -10,7 +10,7 @@ used at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -34,10 +34,17 @@ from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._base.locks import begin_thread
 from funcgrad._programs.program import Program
 
-_PATIENCE: Final = 4_000_000
-"""For so many nanoseconds the first code runs."""
+FIRST, BEST = 1, 2
 
-FIRST, BEST = 0, 2
+_PATIENCE: Final = 4_000_000
+"""For so many nanoseconds the first code of a short program runs."""
+
+_SHORT: Final = 4096
+"""The bytes of its code: longer code runs longer, as to compile it again takes longer."""
+
+_TOGETHER: Final = 50_000
+"""The characters of shared functions that are compiled together: to begin takes LLVM as long as
+a function of 3,000 characters."""
 
 
 class SharedCode:
@@ -84,10 +91,10 @@ class SharedCode:
 
     def files(self, names: Iterable[str]) -> dict[str, str]:
         """The files on disk of functions, which are compiled unless they are there."""
-        texts = {name: self._text(name) for name in names if name not in self._addresses}
-        made = {name: self.tools.object_code(text, self._level) for name, text in texts.items()}
-        self._files |= {name: self.tools.name(text, self._level) for name, text in texts.items()}
-        self._link(made)
+        for group in self._groups([name for name in names if name not in self._addresses]):
+            text = self._text(group)
+            self._link(self.tools.object_code(text, self._level), group)
+            self._files |= dict.fromkeys(group, self.tools.name(text, self._level))
         return {name: self._files[name] for name in names}
 
     def addresses(self, files: Mapping[str, str]) -> dict[str, int]:
@@ -98,26 +105,40 @@ class SharedCode:
         FileNotFoundError
             One of the files that are needed is gone.
         """
-        missing = {name: file for name, file in files.items() if name not in self._addresses}
-        made = {name: read_code(file) for name, file in missing.items()}
-        there = {name: code for name, code in made.items() if code is not None}
-        if len(there) < len(made):
-            raise FileNotFoundError
-        self._files |= missing
-        self._link(there)
+        for file in {*files.values()}:
+            names = [name for name in files if files[name] == file]
+            missing = [name for name in names if name not in self._addresses]
+            code = read_code(file) if missing else b""
+            if code is None:
+                raise FileNotFoundError
+            if missing:
+                self._link(code, missing)
+                self._files |= dict.fromkeys(missing, file)
         return {name: self._addresses[name] for name in files}
 
-    def _text(self, name: str) -> str:
-        function = self.definitions[name]
-        inner = needed(self.definitions, function.uses)
-        return module_text(inner, function.declarations, [f"define {function.text}"])
+    def _groups(self, names: Iterable[str]) -> list[list[str]]:
+        groups, size = list[list[str]](), _TOGETHER
+        for name in names:
+            size += len(self.definitions[name].text)
+            if size > _TOGETHER:
+                groups.append([])
+                size = len(self.definitions[name].text)
+            groups[-1].append(name)
+        return groups
 
-    def _link(self, files: Mapping[str, bytes]) -> None:
-        if files:
-            code = self.tools.linked([*files.values()], self._symbols, [*files])
-            self._codes.append(code)
-            for name, address in code.addresses.items():  # another thread's code stays
-                self._addresses.setdefault(name, address)
+    def _text(self, names: Sequence[str]) -> str:
+        functions = [self.definitions[name] for name in names]
+        uses = {use for function in functions for use in function.uses}
+        inner = [f for f in needed(self.definitions, uses) if f not in functions]
+        declared = {line for function in functions for line in function.declarations}
+        return module_text(inner, declared, [f"define {function.text}" for function in functions])
+
+    def _link(self, file: bytes, names: Sequence[str]) -> None:
+        # One by one, as two files may both have a function.
+        code = self.tools.linked([file], self._symbols, names)
+        self._codes.append(code)
+        for name, address in code.addresses.items():  # another thread's code stays
+            self._addresses.setdefault(name, address)
 
 
 class TimeLeft:
@@ -219,7 +240,7 @@ def native_code_of(
         unlocked = 1 if needs.is_long else 2 * ("look" in needs.symbols and not needs.calls_back)
         words[1:] = unlocked, needs.size
         if made.level != BEST:
-            time_left.nanoseconds = _PATIENCE
+            time_left.nanoseconds = _PATIENCE + _PATIENCE * sum(map(len, made.files)) // _SHORT
         return NativeCode(words, needs.calls_back, time_left, improve, referents)
 
     def again() -> None:
