@@ -18,11 +18,9 @@ from __future__ import annotations
 
 import os
 import stat
+from _blake2 import blake2b  # hashlib loads OpenSSL
 from collections.abc import Sequence
 from contextlib import suppress
-from hashlib import sha256
-from pathlib import Path
-from secrets import token_hex
 from typing import Final
 
 _MOST_FILES: Final = 4096
@@ -31,7 +29,7 @@ _MOST_BYTES: Final = 1 << 26
 
 def digest(texts: Sequence[str]) -> str:
     """A name for texts, which others have with no probability that matters."""
-    state = sha256()
+    state = blake2b(digest_size=32)
     for text in texts:
         data = text.encode()
         state.update(b"%d:" % len(data) + data)
@@ -49,7 +47,7 @@ def read_code(name: str) -> bytes | None:
     if folder is None:
         return None
     try:
-        descriptor = os.open(folder / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        descriptor = os.open(f"{folder}/{name}", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         with open(descriptor, "rb") as file:
             about = os.fstat(descriptor)
             if not stat.S_ISREG(about.st_mode) or not _is_private(about):
@@ -66,37 +64,39 @@ def write_code(name: str, contents: bytes) -> None:
     folder = _folder()
     if folder is None or len(contents) > _MOST_BYTES - 32:
         return
-    draft = folder / f"{name}.{token_hex(8)}"
+    draft = f"{folder}/{name}.{os.urandom(8).hex()}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with suppress(OSError):
         try:
             with open(os.open(draft, flags, 0o600), "wb") as file:
                 file.write(_seal(name, contents) + contents)
-            draft.rename(folder / name)
+            os.rename(draft, f"{folder}/{name}")
         except BaseException:
-            draft.unlink(missing_ok=True)
+            with suppress(FileNotFoundError):
+                os.unlink(draft)
             raise
         if name.startswith("00"):  # for one file of 256
             _prune(folder)
 
 
 def _seal(name: str, contents: bytes) -> bytes:
-    return sha256(name.encode() + contents).digest()
+    return blake2b(name.encode() + contents, digest_size=32).digest()
 
 
-def _folder() -> Path | None:
+def _folder() -> str | None:
     """The folder; None if there is to be none, or one that others could write to."""
     if os.environ.get("FUNCGRAD_CACHE") == "0" or not hasattr(os, "getuid"):
         return None
     base = os.environ.get("XDG_CACHE_HOME", "")
+    parent = base if os.path.isabs(base) else os.path.expanduser("~/.cache")
+    folder = f"{parent}/funcgrad"
     try:
-        parent = Path(base) if os.path.isabs(base) else Path.home() / ".cache"
-        folder = parent / "funcgrad"
-        if not folder.exists():
-            parent.mkdir(parents=True, exist_ok=True)
-            folder.mkdir(mode=0o700, exist_ok=True)
-        about = folder.lstat()
-    except (OSError, RuntimeError):  # no home, or one that cannot be written to
+        if not os.path.exists(folder):
+            os.makedirs(parent, exist_ok=True)
+            with suppress(FileExistsError):
+                os.mkdir(folder, 0o700)
+        about = os.lstat(folder)
+    except OSError:  # a folder that cannot be written to
         return None
     return folder if stat.S_ISDIR(about.st_mode) and _is_private(about) else None
 
@@ -105,8 +105,10 @@ def _is_private(about: os.stat_result) -> bool:
     return about.st_uid == os.getuid() and not about.st_mode & 0o077
 
 
-def _prune(folder: Path) -> None:
+def _prune(folder: str) -> None:
     """Delete the oldest files where there are too many, and drafts of killed processes."""
-    files = sorted(folder.iterdir(), key=lambda file: file.stat().st_mtime, reverse=True)
+    with os.scandir(folder) as entries:
+        files = sorted(entries, key=lambda entry: entry.stat().st_mtime, reverse=True)
     for file in files[_MOST_FILES // 2 :] if len(files) > _MOST_FILES else ():
-        file.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):
+            os.unlink(file)

@@ -20,7 +20,6 @@ from funcgrad._backends.decompose import decomposed
 from funcgrad._backends.interface import Compiled
 from funcgrad._backends.native.cpython import checked, symbols
 from funcgrad._backends.native.function_text import Arithmetic
-from funcgrad._backends.native.functions import write_function, write_module
 from funcgrad._backends.native.native_code import FIRST, SharedCode, native_code_of
 from funcgrad._backends.native.native_module import Function, NativeModule
 from funcgrad._backends.native.processor import Toolchain
@@ -144,6 +143,9 @@ class NativeBackend:
             self._runtime()
 
     def _written(self, program: Program) -> tuple[NativeModule, Function]:
+        # A third of this package writes text, and programs whose code is on disk need none.
+        from funcgrad._backends.native.functions import write_function, write_module
+
         bits, shared = self._tools.processor.bits, self._shared
         module = NativeModule(
             bits, shared.arithmetic, shared.definitions, write_function, self.threads

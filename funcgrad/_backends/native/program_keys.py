@@ -18,15 +18,13 @@ False
 
 from __future__ import annotations
 
-import json
+import marshal
 import os
 import struct
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from enum import Enum
-from itertools import accumulate, pairwise
-from pathlib import Path
 from types import EllipsisType, FunctionType, NoneType
 from typing import Any, Final
 
@@ -81,7 +79,7 @@ class ProgramKeys:
         None if one is newer than the loaded modules, or if files are missing.
         """
         try:
-            files = sorted(_files(str(Path(__file__).parents[2])))
+            files = sorted(_files(__file__.rpartition("_backends")[0]))
         except OSError:
             return None
         is_new = any(changed > int(BEGAN * 1e9) for _, _, changed in files)
@@ -278,14 +276,10 @@ class ProgramObject:
 
     def to_bytes(self) -> bytes:
         """The contents of a file."""
-        sizes = [len(file) for file in self.files]
-        head = json.dumps([self.level, asdict(self.needs), sizes]).encode()
-        return b"".join([head, b"\n", *self.files])
+        return marshal.dumps((self.level, asdict(self.needs), list(self.files)))
 
     @classmethod
     def from_bytes(cls, contents: bytes) -> ProgramObject:
         """Read the contents that ``to_bytes`` made."""
-        head, _, code = contents.partition(b"\n")
-        level, fields, sizes = json.loads(head)
-        ends = [0, *accumulate(sizes)]
-        return cls(level, Needs(**fields), [code[i:k] for i, k in pairwise(ends)])
+        level, fields, files = marshal.loads(contents)
+        return cls(level, Needs(**fields), files)
