@@ -24,15 +24,14 @@ from time import monotonic, sleep
 from typing import Any, Final, TypeVar
 
 import llvmlite
-from llvmlite import binding
 
 from funcgrad._backends.native.code_cache import digest, read_code, write_code
 from funcgrad._backends.native.cpython import NativeError
+from funcgrad._backends.native.object_files import UnknownFormatError, load
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._base.locks import cached_property, uninterrupted
 
 T = TypeVar("T")
-LLVM: Final[Any] = binding  # whose types, as others publish them, lack half of it
 
 _LONGEST: Final = 1 << 18
 """Characters of a text from which on LLVM only emits it: optimizing would take a second, and so
@@ -97,21 +96,49 @@ class Processor:
         return self.bits == 512
 
 
-def host() -> Processor:
-    """The processor that this runs on."""
-    _initialize()
-    features = LLVM.get_host_cpu_features()
-    if features.get("avx512f") and features.get("avx512dq") and features.get("avx512bw"):
+def llvm() -> Any:
+    """LLVM, which takes 30 ms and 45 MB to load."""
+    from llvmlite import binding
+
+    binding.initialize_native_target()  # these do nothing from the second time on
+    binding.initialize_native_asmprinter()
+    return binding
+
+
+def host() -> tuple[Processor, str]:
+    """The processor that this runs on, and the version of LLVM: from disk, else LLVM tells."""
+    name = _machine()
+    stored = None if name is None else read_code(name)
+    if stored is not None:
+        cpu, features, bits, triple, version = stored.decode().split("\n")
+        return Processor(cpu, features, int(bits), triple), version
+    binding = llvm()
+    flags, features = binding.get_host_cpu_features(), binding.get_host_cpu_features().flatten()
+    if flags.get("avx512f") and flags.get("avx512dq") and flags.get("avx512bw"):
         bits = 512
     else:
-        bits = 256 if features.get("avx2") else 128
-    triple = LLVM.get_process_triple()
-    return Processor(LLVM.get_host_cpu_name(), features.flatten(), bits, triple)
+        bits = 256 if flags.get("avx2") else 128
+    cpu, triple = binding.get_host_cpu_name(), binding.get_process_triple()
+    version = str(binding.llvm_version_info)
+    if name is not None:
+        write_code(name, "\n".join([cpu, features, str(bits), triple, version]).encode())
+    return Processor(cpu, features, bits, triple), version
 
 
-def _initialize() -> None:
-    LLVM.initialize_native_target()  # these do nothing from the second time on
-    LLVM.initialize_native_asmprinter()
+def _machine() -> str | None:
+    """A name for this processor with this LLVM; None if the system does not tell."""
+    try:
+        with open("/proc/cpuinfo", "rb") as file:
+            lines = file.read(1 << 12).partition(b"\n\n")[0].decode().splitlines()
+        library = os.stat(f"{os.path.dirname(llvmlite.__file__)}/binding/libllvmlite.so")
+    except OSError:
+        return None
+    pairs = {key.strip(): value for key, _, value in [line.partition(":") for line in lines]}
+    about = [pairs.get(key) for key in ("vendor_id", "cpu family", "model", "stepping", "flags")]
+    if None in about:
+        return None
+    about += llvmlite.__version__, str(library.st_size), str(library.st_mtime_ns)
+    return digest(["host, 1", *map(str, about)])  # the version of the file's form
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -127,7 +154,7 @@ class Code:
     """
 
     addresses: Mapping[str, int]
-    memory: _Allocation
+    memory: object
 
 
 class _Allocation:
@@ -279,15 +306,23 @@ class Toolchain:
     @cached_property
     def processor(self) -> Processor:
         """The processor that code is made for."""
-        return self._processor or self.alone(host)
+        return self._processor or self._host[0]
+
+    @cached_property
+    def _host(self) -> tuple[Processor, str]:
+        return self.alone(host)
 
     def _machine(self, level: int) -> Any:
-        return LLVM.Target.from_triple(self.processor.triple).create_target_machine(
-            cpu=self.processor.cpu,
-            features=self.processor.features,
-            opt=level,
-            jit=True,
-            codemodel="jitdefault",
+        return (
+            llvm()
+            .Target.from_triple(self.processor.triple)
+            .create_target_machine(
+                cpu=self.processor.cpu,
+                features=self.processor.features,
+                opt=level,
+                jit=True,
+                codemodel="jitdefault",
+            )
         )
 
     def object_code(self, text: str, level: int) -> bytes:
@@ -322,8 +357,7 @@ class Toolchain:
     @cached_property
     def _versions(self) -> tuple[str, ...]:
         processor = self.processor
-        version = self.alone(lambda: str(LLVM.llvm_version_info))
-        versions = llvmlite.__version__, version, "inlined"
+        versions = llvmlite.__version__, self._host[1], "inlined"
         return processor.cpu, processor.features, processor.triple, *versions
 
     def compiled(self, text: str, level: int) -> bytes:
@@ -332,9 +366,8 @@ class Toolchain:
 
     def _compile(self, text: str, level: int) -> bytes:
         self._free_unused()
-        _initialize()
         try:
-            module = LLVM.parse_assembly(text)
+            module = llvm().parse_assembly(text)
             module.verify()
         except RuntimeError as error:
             raise NativeError(f"native code: LLVM refuses the module: {error}") from None
@@ -352,10 +385,11 @@ class Toolchain:
         Loops with short scalar bodies run in 0.7 to 0.9 times the time, mathematical functions
         over arrays in 0.95. Loops are neither unrolled nor turned into vectors, as nests are that.
         """
-        tuning = LLVM.create_pipeline_tuning_options(speed_level=level)
+        binding = llvm()
+        tuning = binding.create_pipeline_tuning_options(speed_level=level)
         tuning.loop_vectorization = tuning.slp_vectorization = False
         tuning.loop_unrolling = tuning.loop_interleaving = False
-        builder = LLVM.create_pass_builder(self._machines[level], tuning)
+        builder = binding.create_pass_builder(self._machines[level], tuning)
         builder.getModulePassManager().run(module, builder)
 
     def linked(
@@ -376,22 +410,25 @@ class Toolchain:
         NativeError
             They refer to anything else: nothing has run then.
         """
-        return self.alone(lambda: self._link(files, symbols, names))
+        try:
+            addresses, memory = load(files, symbols)
+            return Code({name: addresses[name] for name in names}, memory)
+        except UnknownFormatError:
+            return self.alone(lambda: self._link(files, symbols, names))
 
     def _link(
         self, files: Sequence[bytes], symbols: Mapping[str, int], names: Sequence[str]
     ) -> Code:
         self._free_unused()
-        _initialize()
-        number = next(self._names)
+        binding, number = llvm(), next(self._names)
         if self._linker is None or number % _LIBRARIES == 0:
             # LLVM's older linker, llvmlite's default, ends the process on Arm where sections lie
             # far apart. This one takes 0.3 ms a program too, 0.6 rather than 0.9 ms for 80 KB of
             # code, and 10,000 programs that were linked and dropped leave no memory with either.
-            self._linker = LLVM.create_lljit_compiler(
+            self._linker = binding.create_lljit_compiler(
                 self._machine(0), use_jit_link=True, suppress_errors=True
             )
-        library = LLVM.JITLibraryBuilder()
+        library = binding.JITLibraryBuilder()
         for file in files:
             library.add_object_img(file)
         for name, address in symbols.items():

@@ -18,7 +18,7 @@ pytest.importorskip("llvmlite")
 from funcgrad._backends.native import thread_pool
 from funcgrad._backends.native.cpython import symbols
 from funcgrad._backends.native.native_backend import NativeBackend
-from funcgrad._backends.native.processor import LLVM, Processor, Toolchain
+from funcgrad._backends.native.processor import Processor, Toolchain, llvm
 from funcgrad._backends.native.runtime import CALLS
 from tests.together import together
 
@@ -33,10 +33,11 @@ _REFERENCE = re.compile(
 
 def assembly(processor: Processor, text: str, level: int) -> str:
     """A module as instructions of a processor."""
-    LLVM.initialize_all_targets()
-    LLVM.initialize_all_asmprinters()
+    binding = llvm()
+    binding.initialize_all_targets()
+    binding.initialize_all_asmprinters()
     tools = Toolchain(processor)
-    module = LLVM.parse_assembly(text)
+    module = binding.parse_assembly(text)
     machine = tools._machines[level] = tools._machine(level)
     if level:
         tools._optimize(module, level)

@@ -33,7 +33,7 @@ def unwritten_step(patch: pytest.MonkeyPatch) -> str:
     def write(*_: object) -> None:
         raise NotEmitted("no such instruction")
 
-    patch.setattr("funcgrad._backends.native.native_backend.write_module", write)
+    patch.setattr("funcgrad._backends.native.functions.write_module", write)
     return "no such instruction"
 
 
@@ -46,7 +46,7 @@ def no_memory(patch: pytest.MonkeyPatch) -> str:
     def write(*_: object) -> None:
         raise MemoryError
 
-    patch.setattr("funcgrad._backends.native.native_backend.write_module", write)
+    patch.setattr("funcgrad._backends.native.functions.write_module", write)
     return "MemoryError"
 
 

@@ -23,7 +23,7 @@ from funcgrad._core import intrinsics
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
-HOST: Final = host()
+HOST: Final = host()[0]
 GENERIC: Final = Processor("generic" if HOST.is_arm else "x86-64", "", 128, HOST.triple)
 AVX2: Final = Processor("haswell", "+avx2,+fma", 256, HOST.triple)
 

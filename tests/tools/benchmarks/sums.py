@@ -23,8 +23,6 @@ from tempfile import TemporaryDirectory
 from time import process_time
 from typing import Final
 
-import numpy as np
-
 from tests.tools.practice.libraries import has_jax
 
 REPOSITORY: Final = Path(__file__).resolve().parents[3]
@@ -110,14 +108,23 @@ def main() -> None:
         in_processes("scalar chain", ways, [1], 1.0, environment)
         for task in TASKS:
             if not options.words or any(word in task.name for word in options.words):
-                table.append(in_processes(task.name, ways, options.counts, options.most, environment))
+                table.append(
+                    in_processes(task.name, ways, options.counts, options.most, environment)
+                )
                 print(line(task.name, options.counts, table[-1]), flush=True)
-    for way in ways if "jax" in ways else ():
+    if "jax" in ways:
         for place, count in enumerate(options.counts, 2):
-            ratios = [row[way][place] / row["jax"][place] for row in table
-                      if len(row[way]) > place and len(row["jax"]) > place]
-            if ratios and way != "jax":
-                print(f"{way}, {count} calls, over JAX: median {median(ratios):.2f}, most {np.max(ratios):.2f}")
+            compare(table, count, place)
+
+
+def compare(table: Sequence[Mapping[str, list[float]]], count: int, place: int) -> None:
+    """Print the ratios to JAX after so many calls, over the programs that came as far."""
+    for way in ("empty", "warm", "numpy"):
+        rows = [row for row in table if min(len(row[way]), len(row["jax"])) > place]
+        ratios = [row[way][place] / row["jax"][place] for row in rows]
+        if ratios:
+            above = f"median {median(ratios):.2f}, most {max(ratios):.2f}"
+            print(f"{way}, {count} calls, over JAX: {above}, {len(ratios)} programs")
 
 
 if __name__ == "__main__":
