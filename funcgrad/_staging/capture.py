@@ -155,6 +155,11 @@ class Capture:
         for code, space in ran.values():
             self.enter(code, space)
 
+    @property
+    def codes(self) -> list[types.CodeType]:
+        """The code that it follows."""
+        return self._codes
+
     @cached_property
     def check(self) -> Callable[[], bool] | None:
         """A function that returns whether nothing has changed; None if nothing can change."""

@@ -8,6 +8,7 @@ Tensor([1.        , 0.36787944, 0.13533528])
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from math import inf
 from typing import Any, overload
 
@@ -20,6 +21,7 @@ from funcgrad._hints.lookup import answering
 from funcgrad._hooks.result_watch import watched
 from funcgrad.errors import ArgumentError
 from funcgrad.integrate.adjoint import adjoint_solution
+from funcgrad.integrate.own_loop import own_outcome
 from funcgrad.integrate.right_hand_side import System, real_dtype, times_of
 from funcgrad.integrate.solutions import solution
 from funcgrad.integrate.steps import Settings
@@ -175,7 +177,8 @@ def odeint(
     settings = _settings(rtol, atol, max_steps, hmax, precision)
     times = times_of(ts)
     times = times.astype(np.result_type(times.dtype, precision, np.float32))
-    solve = solution if derivative == "steps" else adjoint_solution
+    by_steps = partial(solution, own=partial(own_outcome, system))
+    solve = by_steps if derivative == "steps" else adjoint_solution
     return system.tree(solve(system.slope, system.start, times, system.parameters, settings))
 
 

@@ -16,7 +16,7 @@ from funcgrad._backends.decompose import bodies_for, decomposed
 from funcgrad._backends.numpy.rows_last import put_rows_last
 from funcgrad._core.primitive import Primitive
 from funcgrad._core.structure.structures import Elementwise
-from funcgrad._passes.pipeline import extended, optimize
+from funcgrad._passes.pipeline import extended, optimize, simplified
 from funcgrad._programs.inline import inlined, with_programs_inside
 from funcgrad._programs.program import Program
 
@@ -48,6 +48,13 @@ def prepared(program: Program, relaxed: bool = False) -> Program:
     elif formulas:
         rewritten = extended(rewritten, relaxed, formulas)
     return put_rows_last(rewritten)
+
+
+def prepared_exactly(program: Program) -> Program:
+    """Rewrite a program as ``prepared`` does, but so that all results keep every bit."""
+    outside = control_forms.written_out(inlined(program))
+    rewritten = with_programs_inside(outside, prepared_exactly)
+    return simplified(decomposed(rewritten, _is_evaluated_by_formula))
 
 
 def written_out(program: Program) -> Program:
