@@ -54,6 +54,8 @@ DEFERRED_IMPORTS: Mapping[str, frozenset[str]] = {
     "funcgrad._backends.numpy.backend": frozenset({"funcgrad._forms.python_module"}),
     # Machine code, which needs a package of its own.
     "funcgrad._backends.choice": frozenset({"funcgrad._backends.native.native_backend"}),
+    # Modules that write text, which programs whose code is on disk do not need.
+    "funcgrad._backends.native.native_backend": frozenset({"funcgrad._backends.native.functions"}),
     # Answers to mistakes, which a script without any need not load.
     "funcgrad.errors": frozenset({"funcgrad._hints.other_libraries"}),
     "funcgrad._hints.lookup": frozenset(

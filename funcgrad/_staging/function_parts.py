@@ -93,14 +93,14 @@ class _Taking:
         self.tensors: list[Tensor] = []
         self._outer: list[FunctionType] = []
 
-    def apart(self, value: Any) -> tuple[Hashable, Remake]:
+    def apart(self, value: object) -> tuple[Hashable, Remake]:
         kind = type(value)
         if isinstance(value, Tensor):
             self.tensors.append(value)
             return Tensor, next
         if kind in _PLAIN:
             return exact(value), lambda _: value
-        if isinstance(value, _LASTING) or (kind is np.ndarray and value.nbytes < _LARGE):
+        if isinstance(value, _LASTING) or _is_small(value):
             return (kind, id(value)), lambda _: value
         if isinstance(value, FunctionType):
             return self._function(value)
@@ -121,7 +121,7 @@ class _Taking:
         self._outer.pop()
 
         def remake(tensors: Iterator[Tensor]) -> FunctionType:
-            values = [part(tensors) for _, part in parts]
+            values = [make(tensors) for _, make in parts]
             cells = tuple([CellType(value) for value in values[: len(held)]])
             others = values[len(held) :]
             made = FunctionType(code, space, function.__name__, (), cells)
@@ -132,7 +132,7 @@ class _Taking:
 
         return (code, id(space), tuple([key for key, _ in parts]), len(held), *names), remake
 
-    def _tree(self, value: Any) -> tuple[Hashable, Remake]:
+    def _tree(self, value: object) -> tuple[Hashable, Remake]:
         try:
             leaves, structure = pytrees.flatten(value)
         except FuncgradError:
@@ -144,6 +144,10 @@ class _Taking:
         return key, lambda tensors: pytrees.unflatten(
             structure, [remake(tensors) for _, remake in parts]
         )
+
+
+def _is_small(value: object) -> bool:
+    return isinstance(value, np.ndarray) and type(value) is np.ndarray and value.nbytes < _LARGE
 
 
 def acts(code: CodeType) -> bool:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from types import CodeType
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 from funcgrad._backends.numpy.backend import compile_program
 from funcgrad._backends.numpy.prepare import prepared_exactly
@@ -39,6 +39,7 @@ from funcgrad._transforms.stager import Stager
 from funcgrad._transforms.with_derivative import example
 from funcgrad.tensor.tensor import Tensor, wrap
 
+T = TypeVar("T")
 Loop: TypeAlias = Callable[[Callable[..., Any], list[Tensor]], list[Tensor]]
 """A solver: from the user's function and other arguments to its results."""
 
@@ -139,7 +140,7 @@ class LoopPrograms:
         return len([1 for program in unused if program.code is parts.code]) < _MOST_UNUSED
 
 
-def _add(made: dict[Hashable, Any], key: Hashable, value: Any) -> None:
+def _add(made: dict[Hashable, T], key: Hashable, value: T) -> None:
     for oldest in list(made)[: 1 - _MOST]:
         made.pop(oldest, None)
     made[key] = value

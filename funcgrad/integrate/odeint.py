@@ -177,7 +177,7 @@ def odeint(
     settings = _settings(rtol, atol, max_steps, hmax, precision)
     times = times_of(ts)
     times = times.astype(np.result_type(times.dtype, precision, np.float32))
-    by_steps = partial(solution, own=partial(own_outcome, system))
+    by_steps = partial(solution, own_steps=partial(own_outcome, system))
     solve = by_steps if derivative == "steps" else adjoint_solution
     return system.tree(solve(system.slope, system.start, times, system.parameters, settings))
 

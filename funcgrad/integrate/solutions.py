@@ -40,11 +40,11 @@ def solution(
     times: Tensor,
     parameters: list[Tensor],
     settings: Settings,
-    own: Callable[[Tensor, Settings], Outcome | None] | None = None,
+    own_steps: Callable[[Tensor, Settings], Outcome | None] | None = None,
 ) -> Leaves:
     """Return the solutions at all times, stacked along axis 0.
 
-    ``own`` may take the steps in another way, see ``own_outcome``.
+    ``own_steps`` may take the steps in another way, see ``own_outcome``.
 
     Raises
     ------
@@ -63,7 +63,7 @@ def solution(
     def f(y: Leaves, t: Tensor) -> Leaves:
         return slope(y, (t + delay).astype(precision), parameters)
 
-    outcome = own(times, settings) if own is not None and is_fixed else None
+    outcome = own_steps(times, settings) if own_steps is not None and is_fixed else None
     if outcome is None:
         outcome = solved(f, start, times, settings)
     _check(outcome, settings)

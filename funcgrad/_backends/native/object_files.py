@@ -58,7 +58,7 @@ class _File:
             kind, machine = struct.unpack_from("<HH", contents, 16)
             if not contents.startswith(_HEAD) or (kind, machine) != (_RELOCATABLE, _X86_64):
                 raise UnknownFormatError
-            begin, size, count = *struct.unpack_from("<Q", contents, 40), *self._at("<HH", 58)
+            (begin,), (size, count) = self._at("<Q", 40), self._at("<HH", 58)
             rows = [self._at("<IIQQQQIIQQ", begin + size * k) for k in range(count)]
         except struct.error:
             raise UnknownFormatError from None
@@ -82,9 +82,11 @@ class _File:
     def symbols(self) -> list[tuple[str, int | None, bool]]:
         """The symbols: name, place (None if it is outside), and whether other files see it."""
         (table,) = [section for section in self.sections if section.kind == _SYMBOLS]
-        names = self._part(self.sections[table.link])
+        names = self._bytes_of(self.sections[table.link])
         symbols: list[tuple[str, int | None, bool]] = []
-        for name, info, _, section, value, _ in struct.iter_unpack("<IBBHQQ", self._part(table)):
+        for name, info, _, section, value, _ in struct.iter_unpack(
+            "<IBBHQQ", self._bytes_of(table)
+        ):
             if section >= _FIRST_RESERVED and info & 15 != 4:  # the name of the source file
                 raise UnknownFormatError
             place = None if section == _IS_UNDEFINED else self.places.get(section, 0) + value
@@ -98,7 +100,7 @@ class _File:
             if section.kind != _RELOCATIONS or section.target not in self.places:
                 continue
             begin = self.places[section.target]
-            for offset, info, added in struct.iter_unpack("<QQq", self._part(section)):
+            for offset, info, added in struct.iter_unpack("<QQq", self._bytes_of(section)):
                 if info & 0xFFFFFFFF != _ADDRESS:
                     raise UnknownFormatError
                 yield begin + offset, info >> 32, added
@@ -107,9 +109,9 @@ class _File:
         """Copy its sections to their places."""
         for number, place in self.places.items():
             section = self.sections[number]
-            memory[place : place + section.size] = self._part(section)
+            memory[place : place + section.size] = self._bytes_of(section)
 
-    def _part(self, section: _Section) -> bytes:
+    def _bytes_of(self, section: _Section) -> bytes:
         return self.contents[section.offset : section.offset + section.size]
 
 

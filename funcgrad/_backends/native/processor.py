@@ -110,8 +110,8 @@ def host() -> tuple[Processor, str]:
     name = _machine()
     stored = None if name is None else read_code(name)
     if stored is not None:
-        cpu, features, bits, triple, version = stored.decode().split("\n")
-        return Processor(cpu, features, int(bits), triple), version
+        cpu, features, width, triple, version = stored.decode().split("\n")
+        return Processor(cpu, features, int(width), triple), version
     binding = llvm()
     flags, features = binding.get_host_cpu_features(), binding.get_host_cpu_features().flatten()
     if flags.get("avx512f") and flags.get("avx512dq") and flags.get("avx512bw"):
