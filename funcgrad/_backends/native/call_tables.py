@@ -69,7 +69,7 @@ def tensor_table(
     if ERROR_STATE is None or code.calls_back or weak:
         return None
     table = _UnfinishedTable(program, code)
-    table.attribute(code.time_left, "nanoseconds", 0)
+    table.step(TableStep.COUNT, 0, 0, code.time_left.calls.ctypes.data)
     variable = ERROR_STATE.read.__self__  # type: ignore[attr-defined]  # of a method
     states = table.address(ERROR_STATE.usual), table.address(ERROR_STATE.silent)
     table.begin(variable)

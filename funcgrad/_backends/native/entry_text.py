@@ -12,7 +12,7 @@ from typing import Final
 class TableStep(IntEnum):
     """The codes of a table's steps."""
 
-    END, BEGIN, FOLLOW, EQUAL, SIZES, OPERAND, ITEM, ENTRY, STATE, HOLDS = range(10)
+    END, BEGIN, FOLLOW, EQUAL, SIZES, OPERAND, ITEM, ENTRY, STATE, HOLDS, COUNT = range(11)
 
 
 ENTRY: Final = """
@@ -197,6 +197,7 @@ next:
     i64 $entry, label %look_up
     i64 $state, label %state
     i64 $holds, label %holds
+    i64 $count, label %count
   ]
 begin:  ; from an object on, or from the arguments
   %is_object = icmp ne i64 %second, 0
@@ -258,6 +259,12 @@ compare:
   %is_second = icmp eq i64 %number, %second
   %is_either = or i1 %is_first, %is_second
   br i1 %is_either, label %on, label %unfit
+count:  ; calls that are left
+  %left = load i64, ptr %key
+  %fewer = sub i64 %left, 1
+  store i64 %fewer, ptr %key
+  %is_left = icmp sgt i64 %left, 0
+  br i1 %is_left, label %on, label %unfit
 holds:  ; whether a function returns True
   %truth = call ptr @PyObject_CallNoArgs(ptr %at)
   %is_told = icmp ne ptr %truth, null
@@ -268,7 +275,7 @@ decide:
   br i1 %is_true, label %on, label %unfit
 on:
   %at_following = phi ptr [%start, %begin], [%further, %reached], [%at, %equal], [%at, %sizes],
-    [%at, %given], [%at, %look_up], [%at, %compare], [%at, %decide]
+    [%at, %given], [%at, %look_up], [%at, %compare], [%at, %count], [%at, %decide]
   %step_following = getelementptr i64, ptr %step, i64 4
   br label %next
 fits:

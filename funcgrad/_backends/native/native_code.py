@@ -39,8 +39,11 @@ FIRST, BEST = 1, 2
 _PATIENCE: Final = 4_000_000
 """For so many nanoseconds the first code of a short program runs."""
 
-_SHORT: Final = 4096
-"""The bytes of its code: longer code runs longer, as to compile it again takes longer."""
+_SHORT: Final = 512
+"""The bytes of its code: longer code runs longer, about as long as it takes to compile it again."""
+
+_EVER: Final = 1 << 62
+"""So many calls never end."""
 
 _TOGETHER: Final = 50_000
 """The characters of shared functions that are compiled together: to begin takes LLVM as long as
@@ -148,18 +151,37 @@ class TimeLeft:
     ----------
     nanoseconds : int
         0 for ever.
+    calls : array
+        How many calls tables may take before Python looks at the clock again.
     """
 
-    __slots__ = ("nanoseconds",)
+    __slots__ = ("_pace", "calls", "nanoseconds")
 
     def __init__(self) -> None:
-        self.nanoseconds = 0
+        self.calls = np.zeros(1, np.int64)
+        self.begin(0)
+
+    def begin(self, nanoseconds: int) -> None:
+        """Run the code for so long; 0 for ever."""
+        self._pace = 0
+        self.calls[0] = 0 if nanoseconds else _EVER
+        self.nanoseconds = nanoseconds
 
     def ends(self, taken: int) -> bool:
-        """Note that the code has run for some time; returns whether it is to be improved now."""
-        before = self.nanoseconds
-        self.nanoseconds = max(0, before - taken)
-        return self.nanoseconds == 0 < before  # else another thread was first
+        """Note that the code has run for some time; returns whether it is to be improved now.
+
+        Half of the time that is left goes to calls that tables take and nobody times.
+        """
+        if not self.nanoseconds:  # another thread was first
+            return False
+        untaken = max(0, int(self.calls[0])) * self._pace
+        left = max(0, self.nanoseconds + untaken - taken)
+        self.begin(left)
+        if left:
+            calls = left // (2 * taken + 1)
+            self.nanoseconds -= calls * taken
+            self._pace, self.calls[0] = taken, calls
+        return not left
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -240,20 +262,21 @@ def native_code_of(
         unlocked = 1 if needs.is_long else 2 * ("look" in needs.symbols and not needs.calls_back)
         words[1:] = unlocked, needs.size
         if made.level != BEST:
-            time_left.nanoseconds = _PATIENCE + _PATIENCE * sum(map(len, made.files)) // _SHORT
+            size = sum(map(len, made.files)) if made.level == FIRST else 0
+            time_left.begin(_PATIENCE + _PATIENCE * size // _SHORT)
         return NativeCode(words, needs.calls_back, time_left, improve, referents)
 
     def again() -> None:
-        time_left.nanoseconds = 1
+        time_left.begin(1)
 
     def improve() -> None:
-        time_left.nanoseconds = 1  # if an interrupt comes, the next call asks again
+        time_left.begin(1)  # if an interrupt comes, the next call asks again
         work = partial(tools.in_background, lambda: use(compiled(BEST)), again)
         waits = tools.has_much_to_do  # else threads, and programs that are gone, would pile up
         if not waits:
             with suppress(RuntimeError):  # no thread begins any more when Python ends
                 begin_thread(work, "funcgrad compiles", daemon=True)
-        time_left.nanoseconds = _PATIENCE if waits else 0
+        time_left.begin(_PATIENCE if waits else 0)
 
     for level in (BEST, FIRST):
         contents = None if key is None else read_code(tools.name(key, level))
@@ -278,8 +301,9 @@ def _compiled(
         needs = replace(needs, shared=shared.better.files(called))
     else:
         texts = [module.short_text]
+        level = min(level, tools.first_level(texts[0]))
         needs = replace(needs, shared=shared.files(sorted(module.uses)))
     made = ProgramObject(level, needs, [compile_(text, level) for text in texts])
     if key is not None and has_key:
-        write_code(tools.name(key, level), made.to_bytes())
+        write_code(tools.name(key, BEST if level == BEST else FIRST), made.to_bytes())
     return made

@@ -346,6 +346,10 @@ class Toolchain:
             write_code(self.name(text, level), made)
         return made
 
+    def first_level(self, text: str) -> int:
+        """The level for the first code of a text: 1, or 0 if that would take long."""
+        return 0 if len(text) >= _QUICKLY else 1
+
     def known_code(self, text: str, level: int) -> bytes | None:
         """The object file of a text that some process has compiled; None if it is not on disk."""
         return read_code(self.name(text, level))
@@ -371,7 +375,7 @@ class Toolchain:
             module.verify()
         except RuntimeError as error:
             raise NativeError(f"native code: LLVM refuses the module: {error}") from None
-        if len(text) >= (2 * _LONGEST if level == 2 else _QUICKLY):
+        if len(text) >= 2 * _LONGEST:
             level = 0
         if level not in self._machines:
             self._machines[level] = self._machine(level)

@@ -256,10 +256,30 @@ def test_watched_calls_are_left_to_python(monkeypatch: pytest.MonkeyPatch) -> No
     assert left(g, X)
 
 
-def test_code_that_is_to_be_improved_is_left_to_python(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("funcgrad._backends.native.native_code._PATIENCE", 10**12)
+def test_code_that_is_to_be_improved_is_timed_by_python_now_and_then(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begun: list[None] = []
+    monkeypatch.setattr("funcgrad._backends.native.native_code._PATIENCE", 10**7)
     monkeypatch.setattr("funcgrad._backends.native.native_code.read_code", lambda name: None)
-    assert left(native(lambda x: x + 1.25, X), X)
+    monkeypatch.setattr(
+        "funcgrad._backends.native.native_code.begin_thread", lambda *_, **__: begun.append(None)
+    )
+    g = native(lambda x: x + 1.25, X)
+    calls, timed, by_python = 0, list[int](), g._ways[-1]
+
+    def noted(*args: Any, **kwargs: Any) -> Any:
+        timed.append(calls)
+        return by_python(*args, **kwargs)
+
+    g._ways = (*g._ways[:-1], noted)
+    while not begun and calls < 10**6:
+        g(X)
+        calls += 1
+        g._ways = (*[way for way in g._ways if isinstance(way, tuple)], noted)
+    assert begun
+    assert 5 < len(timed) < calls / 10
+    assert_array_equal(taken(g, X), [2.25, 3.25, 4.25])
 
 
 def test_errors_are_those_of_python() -> None:
