@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib import import_module
 from statistics import geometric_mean, median
 from threading import enumerate as enumerate_threads
@@ -155,6 +156,8 @@ def main() -> None:
     if hasattr(os, "sched_setaffinity"):
         cores = sorted(os.sched_getaffinity(0))
         os.sched_setaffinity(0, {cores[0] if options.core is None else options.core})
+    with suppress(ImportError):  # code is improved after its first call
+        vars(import_module("funcgrad._backends.native.native_code"))["_PATIENCE"] = 1
     names = [*(["jax"] if has_jax() else []), "numpy", "native"]
     heads = ["program", *[f"{name} µs" for name in names]]
     heads += [*[f"{name}/native" for name in names[:-1]], f"first ms: {' / '.join(names)}"]
