@@ -138,6 +138,10 @@ def odeint(
     DOPRI5. No step goes beyond the last time. Times are passed to ``func`` in the precision of
     ``y0``.
 
+    Outside ``jit`` the steps are staged when ``func`` comes again, and run as a program, with the
+    same values to the last bit; derivatives and batches are staged at once. A ``func`` that
+    branches on values, prints, or changes other objects is called from Python at every step.
+
     Both modes treat the sizes of steps as constants, so a derivative is about as exact as the
     solution. The derivative with respect to a time is the slope there; derivatives with respect to
     times are exact up to the fifth order. Forward mode goes through the steps, for both values of
