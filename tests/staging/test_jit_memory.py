@@ -9,6 +9,7 @@ import tracemalloc
 import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
 from threading import Barrier
 from typing import Any
 
@@ -22,6 +23,13 @@ from funcgrad._backends import choice
 
 SIZE = 20_000
 BYTES = 8 * SIZE
+
+
+@pytest.fixture(autouse=True)
+def _code_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No thread compiles better code while memory is measured."""
+    if choice.DEFAULT == "native" and find_spec("llvmlite") is not None:
+        monkeypatch.setattr("funcgrad._backends.native.native_code._PATIENCE", 0)
 
 
 @pytest.fixture(autouse=True)
