@@ -77,6 +77,7 @@ from funcgrad._core.structure.structures import (
     Scatter,
     Structure,
     Trait,
+    WindowProducts,
 )
 from funcgrad._core.trace import Raw, Trace, begin_level, bind
 from funcgrad._core.users_values import ArrayLike
@@ -145,6 +146,7 @@ __all__ = [
     "Trace",
     "Tracer",
     "Trait",
+    "WindowProducts",
     "apply",
     "apply_several",
     "batch_along_axis",

@@ -18,6 +18,7 @@ from funcgrad._core.structure.index_maps import Places
 from funcgrad._primitives import (
     cholesky,
     contraction,
+    convolution,
     cumulative,
     determinants,
     elementwise,
@@ -99,6 +100,7 @@ def _unscaled(*operand: Any, **params: Any) -> st.AlongAxis | None:
 
 
 UNSCALED = st.Opaque(along=_unscaled)
+ORDERED_WINDOWS = st.Opaque(windows=lambda **params: st.WindowProducts("kxy", **params))
 EARLY = st.Movement(
     lambda result, x, axis: [(result, x)],
     rows_last=lambda x, axis: {"axis": axis} if x else None,
@@ -127,6 +129,10 @@ EARLY = st.Movement(
             replace(WHOLE, samples=rows(X, axis=1), evaluate=lambda x, axis: x.T),
         ),
         ("structure: scan", cumulative.pulled_products),
+        (
+            "structure: products of windows",
+            replace(convolution.convolve, structure=ORDERED_WINDOWS),
+        ),
         ("structure: along an axis", replace(fft.real_inverse_fourier, structure=UNSCALED)),
         ("structure: factors", replace(linear_systems.solve, structure=UPPER)),
         ("structure: factors", replace(linear_systems.triangular_solve, structure=UPPER)),

@@ -20,7 +20,7 @@ import numpy as np
 
 from funcgrad._core.primitive import Linear, Primitive, Sample
 from funcgrad._core.specs import Shape, Spec, dtype_of, shape_of
-from funcgrad._core.structure.structures import LETTERS, OWNS, Opaque
+from funcgrad._core.structure.structures import LETTERS, OWNS, Opaque, WindowProducts
 from funcgrad._core.trace import Value
 from funcgrad._primitives.broadcasting import broadcast_to
 from funcgrad._primitives.convolving import convolved, correlated, places_of, spread_out, terms_of
@@ -111,6 +111,17 @@ def _correlated_terms(
     return terms and (terms[1], terms[0], terms[2])
 
 
+def _windows(arrays: str) -> Callable[..., WindowProducts]:
+    """The products of an operation, given the names of its operands and its result."""
+
+    def windows(
+        strides: Shape, dilations: Shape, groups: int, **_params: Hashable
+    ) -> WindowProducts:
+        return WindowProducts(arrays, strides, dilations, groups)
+
+    return windows
+
+
 _SIZES: Final[Sequence[tuple[Shape, Shape, Shape, Shape, int]]] = (
     ((2, 3, 6), (2, 3, 3), (1,), (1,), 1),
     ((2, 4, 7), (6, 2, 2), (2,), (2,), 2),
@@ -154,7 +165,9 @@ convolve: Primitive = Primitive(
     ),
     _batched(kernel=1),
     _samples(lambda x, k, y, shared: Sample((x, k), shared)),
-    structure=Opaque(letters=_letters("n", "o", "no"), terms=_convolved_terms),
+    structure=Opaque(
+        letters=_letters("n", "o", "no"), terms=_convolved_terms, windows=_windows("xky")
+    ),
     traits=OWNS,
 )
 """``y[n, o, p] = sum over c, w of x[n, c, strides * p + dilations * w] k[o, c, w]``, where channels
@@ -174,7 +187,7 @@ spread: Primitive = Primitive(
     ),
     _batched(kernel=1),
     _samples(lambda x, k, y, shared: Sample((y, k), {**shared, "shape": x.shape[2:]})),
-    structure=Opaque(letters=_letters("n", "", "n"), terms=_spread_terms),
+    structure=Opaque(letters=_letters("n", "", "n"), terms=_spread_terms, windows=_windows("ykx")),
     traits=OWNS,
 )
 """The transpose of ``convolve`` in x: the kernel spreads each element of y over a window."""
@@ -193,7 +206,9 @@ correlate: Primitive = Primitive(
     ),
     _batched(kernel=None),
     _samples(lambda x, k, y, shared: Sample((x, y), {**shared, "sizes": k.shape[2:]})),
-    structure=Opaque(letters=_letters("", "*o", "o"), terms=_correlated_terms),
+    structure=Opaque(
+        letters=_letters("", "*o", "o"), terms=_correlated_terms, windows=_windows("xyk")
+    ),
     traits=OWNS,
 )
 """The transpose of ``convolve`` in the kernel: the correlation of windows of x with y."""

@@ -11,17 +11,20 @@ array([ 1., 12., 23., 30.])
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from funcgrad._core.primitive import Linear, Primitive, Sample
-from funcgrad._core.specs import Shape, Spec, shape_of
+from funcgrad._core.specs import Shape, Spec, dtype_of, shape_of
 from funcgrad._core.structure.structures import LETTERS, OWNS, Opaque
 from funcgrad._core.trace import Raw, Value
 from funcgrad._primitives.broadcasting import broadcast_to
+from funcgrad._primitives.convolution import convolve
+from funcgrad._primitives.index_keys import Key
 from funcgrad._primitives.reduction import reduce_sum
-from funcgrad._primitives.structural import flip, reshape
+from funcgrad._primitives.structural import flip, place, reshape
 
 __all__ = ["convolve_rows"]
 
@@ -114,6 +117,23 @@ def _letters(x: Shape, v: Shape, **_params: Hashable) -> tuple[str, str, str]:
     return stack[: len(x) - 1] + "X", stack[: len(v) - 1] + "V", stack + "Y"
 
 
+def _body(x: Value, v: Value, full: bool) -> Value:
+    """Windows of rows times reversed ones; where both are rows, each row is a group."""
+    lead = shape_of(x)[:-1] or shape_of(v)[:-1]
+    if dtype_of(x).kind != "f" or dtype_of(x) != dtype_of(v) or 0 in lead:
+        return NotImplemented
+    n, m = shape_of(x)[-1], shape_of(v)[-1]
+    rows, kernels = prod(shape_of(x)[:-1]), prod(shape_of(v)[:-1])
+    groups = min(rows, kernels)
+    x = reshape(x, shape=(rows // groups, groups, n))
+    if full:
+        key, shape = Key((..., slice(m - 1, m - 1 + n))), (rows // groups, groups, n + 2 * m - 2)
+        x = place(x, key=key, shape=shape)
+    kernel = _reversed(reshape(v, shape=(kernels, 1, m)))
+    y = convolve(x, kernel, strides=(1,), dilations=(1,), groups=groups)
+    return reshape(y, shape=(*lead, shape_of(y)[-1]))
+
+
 convolve_rows: Primitive = Primitive(
     "convolve_rows",
     _convolve,
@@ -123,6 +143,7 @@ convolve_rows: Primitive = Primitive(
     _samples,
     structure=Opaque(letters=_letters),
     traits=OWNS,
+    body=_body,
 )
 """Sums of products ``x[j] * v[k - j]`` over the last axis: all sums, or only complete ones.
 

@@ -18,11 +18,15 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from funcgrad._core.primitive import Linear, Primitive
-from funcgrad._core.specs import Shape, Spec, shape_of
+from funcgrad._core.specs import Shape, Spec, dtype_of, shape_of
 from funcgrad._core.structure.structures import OWNS, Opaque
 from funcgrad._core.trace import Raw, Value
+from funcgrad._primitives.broadcasting import broadcast_to
 from funcgrad._primitives.convolving import places_of, window_numbers, windows_of
+from funcgrad._primitives.index_keys import Key
 from funcgrad._primitives.movement import arrays, movement
+from funcgrad._primitives.reduction import reduce_sum
+from funcgrad._primitives.structural import assemble, place, reshape, view
 
 __all__ = ["overlapped", "sliding_windows", "window_shares", "window_sums"]
 
@@ -41,15 +45,25 @@ def _views_by_offset(
     x: Raw, sizes: Shape, strides: Shape, dilations: Shape
 ) -> Iterator[tuple[Shape, Any]]:
     """For each place in a window, the part of the array at this place."""
-    places = places_of(x.shape, sizes, strides, dilations)
+    for offsets, box in _boxes(x.shape, sizes, strides, dilations):
+        index: tuple[Any, ...] = (..., *box)
+        yield offsets, x[index]
+
+
+def _boxes(
+    shape: Shape, sizes: Shape, strides: Shape, dilations: Shape
+) -> Iterator[tuple[Shape, list[slice]]]:
+    """For each place in a window, the elements of the last axes at this place."""
+    places = places_of(shape, sizes, strides, dilations)
     for offsets in product(*map(range, sizes)):
-        slices: list[Any] = [
-            slice(offset * dilation, offset * dilation + stride * (count - 1) + 1, stride)
-            for offset, dilation, stride, count in zip(
-                offsets, dilations, strides, places, strict=True
-            )
-        ]
-        yield offsets, x[(..., *slices)]
+        axes = zip(offsets, dilations, strides, places, strict=True)
+        yield (
+            offsets,
+            [
+                slice(offset * dilation, offset * dilation + stride * (count - 1) + 1, stride)
+                for offset, dilation, stride, count in axes
+            ],
+        )
 
 
 def _sliding(x: Raw, sizes: Shape, strides: Shape, dilations: Shape) -> Any:
@@ -112,9 +126,77 @@ def _handed_out(y: Raw, shape: Shape, sizes: Shape, strides: Shape, dilations: S
 def _index_map(
     result: Raw, x: Raw, sizes: Shape, strides: Shape, dilations: Shape
 ) -> Iterator[tuple[Any, Any]]:
-    if result.size:
-        for offsets, operand_view in _views_by_offset(x, sizes, strides, dilations):
-            yield result[_window_index(x.ndim - len(sizes), offsets)], operand_view
+    """One box of overlapping windows; a box for each place in a window if x has no buffer."""
+    if not result.size:
+        return
+    if x.flags.c_contiguous:
+        windows = windows_of(x, sizes, strides, dilations)
+        yield result, np.ndarray(windows.shape, x.dtype, x, 0, windows.strides)
+        return
+    for offsets, operand_view in _views_by_offset(x, sizes, strides, dilations):
+        yield result[_window_index(x.ndim - len(sizes), offsets)], operand_view
+
+
+# Bodies, for compilers to which windows are views.
+
+_FEW: Final = 8
+"""The elements of a window along an axis that are added without a loop, twice as fast."""
+
+_MOST: Final = 64
+"""The elements of a window up to which contributions are added one after the other."""
+
+
+def _overlapped_body(y: Value, shape: Shape, strides: Shape, dilations: Shape) -> Value:
+    """The contributions of all windows at one place in the window are a strided box."""
+    lead, sizes = len(shape_of(y)) - 2 * len(strides), _sizes_of(shape_of(y), len(strides))
+    if 0 in shape_of(y) or prod(sizes) > _MOST:
+        return NotImplemented
+    boxes = [*_boxes(shape, sizes, strides, dilations)]
+    return assemble(
+        *[view(y, key=Key(_window_index(lead, offsets))) for offsets, _ in boxes],
+        keys=tuple([Key((..., *box)) for _, box in boxes]),
+        shape=(*shape_of(y)[:lead], *shape),
+    )
+
+
+def _sums_body(x: Value, sizes: Shape, strides: Shape, dilations: Shape) -> Value:
+    """Sums along one axis after the other."""
+    if 0 in places_of(shape_of(x), sizes, strides, dilations):
+        return NotImplemented
+    for _, *along in _axis_by_axis(sizes, strides, dilations):
+        if along[0][0] <= _FEW:
+            views = [view(x, key=Key((..., *box))) for _, box in _boxes(shape_of(x), *along)]
+            x = sum(views[1:], views[0])
+            continue
+        x = sliding_windows(x, sizes=along[0], strides=along[1], dilations=along[2])
+        axes = range(len(shape_of(x)) - 2 * len(along[0]), len(shape_of(x)) - len(along[0]))
+        x = reduce_sum(x, axis=tuple(axes), keepdims=False)
+    return x + dtype_of(x).type(0)  # a sum of negative zeros is 0.0
+
+
+def _shares_body(y: Value, shape: Shape, sizes: Shape, strides: Shape, dilations: Shape) -> Value:
+    """Sums of windows that move by one, with zeros around y, and between if those move further."""
+    if 0 in shape_of(y):
+        return NotImplemented
+    lead, places = _lead(y, len(shape)), shape_of(y)[len(shape_of(y)) - len(shape) :]
+    if sizes == strides and set(dilations) <= {1}:  # windows beside each other
+        spread = [size for pair in zip(places, sizes, strict=True) for size in pair]
+        ones = [size for n in places for size in (n, 1)]
+        y = broadcast_to(reshape(y, shape=(*lead, *ones)), shape=(*lead, *spread))
+        covered = tuple([n * size for n, size in zip(places, sizes, strict=True)])
+        y = reshape(y, shape=(*lead, *covered))
+        key = Key((..., *[slice(n) for n in covered]))
+        return y if covered == shape else place(y, key=key, shape=(*lead, *shape))
+    margins = [d * (n - 1) for d, n in zip(dilations, sizes, strict=True)]
+    axes = zip(margins, strides, places, strict=True)
+    box = [slice(m, m + stride * (n - 1) + 1, stride) for m, stride, n in axes]
+    around = [n + m for n, m in zip(shape, margins, strict=True)]
+    padded = place(y, key=Key((..., *box)), shape=(*lead, *around))
+    return window_sums(padded, sizes=sizes, strides=(1,) * len(sizes), dilations=dilations)
+
+
+def _lead(y: Value, rank: int) -> Shape:
+    return shape_of(y)[: len(shape_of(y)) - rank]
 
 
 _ONE: Final = MappingProxyType({"sizes": (2,), "strides": (1,), "dilations": (1,)})
@@ -213,6 +295,7 @@ overlapped: Primitive = Primitive(
     ),
     structure=Opaque(counted=0, terms=_overlapped_terms),
     traits=OWNS,
+    body=_overlapped_body,
 )
 """The transpose of ``sliding_windows``: contributions to one place are added up."""
 
@@ -244,6 +327,7 @@ window_sums: Primitive = Primitive(
     ),
     structure=Opaque(terms=_summed_terms),
     traits=OWNS,
+    body=_sums_body,
 )
 """The sums of windows of the last axes."""
 
@@ -267,5 +351,6 @@ window_shares: Primitive = Primitive(
     ),
     structure=Opaque(terms=_shared_terms),
     traits=OWNS,
+    body=_shares_body,
 )
 """The transpose of ``window_sums``: each element of a window gets the cotangent of its place."""

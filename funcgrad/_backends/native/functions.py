@@ -50,11 +50,13 @@ from funcgrad._backends.native.plan_steps import (
     Scattering,
     Step,
     Sweep,
+    WindowProduct,
 )
 from funcgrad._backends.native.planner import plan_of
 from funcgrad._backends.native.product_text import write_product
 from funcgrad._backends.native.random_text import write_drawing
 from funcgrad._backends.native.sharing import LARGE
+from funcgrad._backends.native.window_text import write_window_product
 from funcgrad._programs.equation import Guard
 from funcgrad._programs.program import Program
 
@@ -134,6 +136,7 @@ _WRITERS: Final[Mapping[type[Step], Callable[[FunctionSite, Any], None]]] = Mapp
         Elimination: write_elimination,
         FactorUse: write_factor_use,
         MatrixProduct: write_product,
+        WindowProduct: write_window_product,
         GufuncLoop: write_gufunc,
         Gathering: write_gathering,
         Scattering: write_scattering,

@@ -71,13 +71,19 @@ class _Rows:
 
 
 def panel_product(
-    module: NativeModule, count: int, is_part: bool, is_packed: bool, dtype: np.dtype[Any]
+    module: NativeModule,
+    count: int,
+    is_part: bool,
+    is_packed: bool,
+    dtype: np.dtype[Any],
+    tables: Sequence[str] = (),
 ) -> str:
     """The function that multiplies a matrix and a panel.
 
     Its arguments are the first matrix and its steps along rows and columns, the panel and its step
     from row to row, the result and its step, the rows of the result, the length of the sums, the
-    columns in the last vector, and whether the products are added to the result.
+    columns in the last vector, and whether the products are added to the result. Windows of arrays
+    have no such steps: for them tables tell how far all rows and columns lie from the first.
 
     Parameters
     ----------
@@ -89,18 +95,22 @@ def panel_product(
     is_packed : bool
         Whether all of the panel can be read nevertheless.
     dtype : dtype
+    tables : sequence of str
+        Which of the steps ``along``, ``across`` and ``from`` are the addresses of tables.
     """
     kind = ("_part" if is_part else "") + ("_packed" if is_part and is_packed else "")
+    kind += "".join([f"_{name}" for name in tables])
+    along, across, step = ["ptr" if n in tables else "i64" for n in ("along", "across", "from")]
     parameters = (
-        "ptr %a, i64 %along, i64 %across, ptr %b, i64 %from, ptr %o, i64 %to, i64 %rows,"
-        " i64 %length, i64 %columns, i1 %more"
+        f"ptr %a, {along} %along, {across} %across, ptr %b, {step} %from, ptr %o, i64 %to,"
+        " i64 %rows, i64 %length, i64 %columns, i1 %more"
     )
 
     def write(lines: FunctionText) -> None:
         r = float_vectors(lines, dtype, vector_width(module, dtype))
         mask = _mask(r.lanes, "%columns") if is_part else ""
         panel, out = _Rows(r, count, "" if is_packed else mask), _Rows(r, count, mask)
-        _BlockWriter(r, count, panel, out).write_all(_block_rows(module, count))
+        _BlockWriter(r, count, panel, out, tables).write_all(_block_rows(module, count))
 
     return module.shared(f"void @panel{kind}_{count}{dtype.char}", parameters, write)
 
@@ -108,8 +118,27 @@ def panel_product(
 class _BlockWriter:
     """Writes sums of products for blocks of rows."""
 
-    def __init__(self, r: Floats, count: int, panel: _Rows, out: _Rows) -> None:
+    def __init__(
+        self, r: Floats, count: int, panel: _Rows, out: _Rows, tables: Sequence[str]
+    ) -> None:
         self._r, self._count, self._panel, self._out = r, count, panel, out
+        self._tables = tables
+
+    def _offset(self, index: str, name: str) -> str:
+        """How many elements a row or a column lies behind the first one."""
+        lines = self._r.lanes.lines
+        if name not in self._tables:
+            return lines.op(f"mul i64 {index}, %{name}")
+        return lines.op(f"load i64, ptr {lines.address(f'%{name}', index, 'i64')}")
+
+    def _starts(self, rows: int, first: str) -> list[str]:
+        """Where rows of the first matrix begin."""
+        r, lines = self._r, self._r.lanes.lines
+        if "along" in self._tables:
+            numbers = [lines.op(f"add i64 {first}, {i}") for i in range(rows)]
+            return [r.at("%a", self._offset(number, "along")) for number in numbers]
+        start = r.row("%a", first, "%along")
+        return [r.row(start, i, "%along") for i in range(rows)]
 
     def write_all(self, most: int) -> None:
         """Write the loop over whole blocks, then blocks of 8, 4, 2 and 1 rows."""
@@ -137,12 +166,11 @@ class _BlockWriter:
     def _write(self, rows: int, first: str) -> None:
         """Sum products for some rows from one on."""
         r, lines, count = self._r, self._r.lanes.lines, self._count
-        start = r.row("%a", first, "%along")
-        starts = [r.row(start, i, "%along") for i in range(rows)]
+        starts = self._starts(rows, first)
 
         def step(k: str, sums: Sequence[Value]) -> Sequence[Value]:
-            columns = self._panel.load(r.row("%b", k, "%from"))
-            offset, after = lines.op(f"mul i64 {k}, %across"), []
+            columns = self._panel.load(r.at("%b", self._offset(k, "from")))
+            offset, after = self._offset(k, "across"), []
             for i in range(rows):
                 factor = r.lanes.splat(r.single.load(r.at(starts[i], offset)))
                 after += [r.fma(factor, columns[v], sums[i * count + v]) for v in range(count)]

@@ -43,6 +43,7 @@ from funcgrad._backends.native.plan_steps import (
     Sweep,
 )
 from funcgrad._backends.native.unfinished_plan import UnfinishedPlan
+from funcgrad._backends.native.window_planning import folds_windows, multiplies_windows
 from funcgrad._core.structure.structures import (
     FOREIGN,
     Contraction,
@@ -87,6 +88,8 @@ def _add(plan: UnfinishedPlan, equation: Equation, results: range) -> None:
         return
     if len(results) == 1 and plan.is_emitted(equation, results):
         variable = results[0]
+        if isinstance(structure, Reduction) and folds_windows(plan, equation, structure, variable):
+            return
         if isinstance(structure, Reduction) and reduces(plan, equation, structure, variable):
             return
         if isinstance(structure, Reduction) and folds_in_order(plan, equation, structure, variable):
@@ -98,6 +101,8 @@ def _add(plan: UnfinishedPlan, equation: Equation, results: range) -> None:
             if contracts(plan, alike, variable) or multiplies(plan, alike, variable):
                 return
     if isinstance(structure, Opaque) and _runs_along_axis(plan, equation, structure, results):
+        return
+    if isinstance(structure, Opaque) and multiplies_windows(plan, equation, structure, results[0]):
         return
     is_one = len(results) == 1 and isinstance(structure, Elementwise)
     if is_one and _sweeps(plan, equation, results.start):

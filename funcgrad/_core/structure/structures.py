@@ -386,6 +386,33 @@ class AlongAxis(NamedTuple):
     number: Any
 
 
+class WindowProducts(NamedTuple):
+    """Products of elements of windows and of kernels, as in convolutions.
+
+    The three arrays are x, with axes for examples and channels, a kernel k, with axes for filters
+    and the channels of a group, and y, with axes for examples and filters. Further axes of x are
+    divided into windows, which further axes of k and y select from. With n examples, o filters and
+    c channels the products are ``x[n, c, strides * p + dilations * w] * k[o, c, w] * y[n, o, p]``,
+    and two of the arrays are operands. The result is the third array, in which the products are
+    added where they have the same index.
+
+    Attributes
+    ----------
+    arrays : str
+        The names of the two operands and of the result: an order of the letters x, k and y.
+    strides, dilations : tuple of int
+        For each further axis.
+    groups : int
+        How many groups the channels and the filters form. Channels are multiplied with the filters
+        of their group.
+    """
+
+    arrays: str
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    groups: int
+
+
 @dataclass(frozen=True, slots=True)
 class Opaque:
     """Any other operation: only ``evaluate`` computes it.
@@ -410,6 +437,8 @@ class Opaque:
         ``(*shapes, **params)`` of the operands to the terms of a result that is a sum of products
         of one element of each operand: for each term the place in the result, and in each operand,
         as flat indices; or None where that is too long a list.
+    windows : callable, optional
+        ``(**params)`` to the ``WindowProducts`` that the operation adds.
     """
 
     counted: int | None = None
@@ -417,6 +446,7 @@ class Opaque:
     along: Callable[..., AlongAxis | None] | None = None
     letters: Callable[..., Sequence[str]] | None = None
     terms: Callable[..., Sequence[np.ndarray[Any, Any]] | None] | None = None
+    windows: Callable[..., WindowProducts] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,218 @@
+"""Convolutions, their transposes and pools in native code, against NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import funcgrad as fg
+import funcgrad.numpy as fnp
+from funcgrad import nn
+from funcgrad._backends.native.native_backend import NATIVE
+from funcgrad._primitives.convolution import convolve, correlate, spread
+from funcgrad._primitives.sequences import convolve_rows
+from funcgrad._primitives.sliding import overlapped, window_shares, window_sums
+from tests.backends.native.other_machines import OTHERS, machine_code_of
+from tests.backends.native.vector_functions import HOST
+from tests.together import together
+
+pytest.importorskip("llvmlite")
+
+Arrays = dict[str, np.ndarray[Any, Any]]
+
+
+def operations(arrays: Arrays, params: dict[str, Any]) -> list[tuple[Callable[..., Any], str]]:
+    """The three operations, and the names of their operands."""
+    sizes, space = arrays["k"].shape[2:], arrays["x"].shape[2:]
+    return [
+        (lambda x, k: convolve(x, k, **params), "xk"),
+        (lambda y, k: spread(y, k, shape=space, **params), "yk"),
+        (lambda x, y: correlate(x, y, sizes=sizes, **params), "xy"),
+    ]
+
+
+def made(
+    axes: Sequence[tuple[int, ...]],
+    channels: tuple[int, int, int],
+    examples: int,
+    dtype: Any,
+) -> tuple[Arrays, dict[str, Any]]:
+    """Arrays x, k and y; an axis has five numbers, see ``AXES``."""
+    few, filters, groups = channels
+    space = [s * (p - 1) + d * (n - 1) + 1 + left % s for n, s, d, p, left in axes]
+    sizes, strides, dilations, places, _ = map(list, zip(*axes, strict=True)) if axes else [[]] * 5
+    shapes = {
+        "x": (examples, few * groups, *space),
+        "k": (filters * groups, few, *sizes),
+        "y": (examples, filters * groups, *places),
+    }
+    rng = np.random.default_rng(3)
+    arrays = {name: rng.standard_normal(shape).astype(dtype) for name, shape in shapes.items()}
+    params = {"strides": tuple(strides), "dilations": tuple(dilations), "groups": groups}
+    return arrays, params
+
+
+def assert_all(arrays: Arrays, params: dict[str, Any], machine: Any = None) -> None:
+    """Check all three operations within the rounding errors of sums of products."""
+    for operation, names in operations(arrays, params):
+        args = [arrays[name] for name in names]
+        text = NATIVE.inspect(NATIVE.prepare(fg.program(operation)(*args), False))
+        assert text.startswith("; called back: nothing")
+        (out,) = machine_code_of(operation, *args, machine=machine)
+        expected = np.asarray(operation(*args))
+        assert (out.shape, out.dtype) == (expected.shape, expected.dtype)
+        if out.size:
+            scale = operation(*map(abs, args))
+            terms = arrays["k"].size + arrays["y"].size
+            assert np.all(abs(out - expected) <= terms * np.finfo(out.dtype).eps * scale)
+
+
+# The size of a window, its stride and dilation, the number of places, and elements left over.
+AXES = st.tuples(
+    st.integers(1, 4), st.integers(1, 3), st.integers(1, 3), st.integers(1, 11), st.integers(0, 2)
+)
+
+
+@given(
+    st.lists(AXES, max_size=3),
+    st.tuples(st.sampled_from([1, 2, 5]), st.sampled_from([1, 3, 9, 70]), st.integers(1, 3)),
+    st.integers(0, 3),
+    st.sampled_from([np.float32, np.float64]),
+)
+def test_convolutions_of_any_sizes(
+    axes: list[tuple[int, ...]], channels: tuple[int, int, int], examples: int, dtype: Any
+) -> None:
+    assert_all(*made(axes, channels, examples, dtype))
+
+
+@together(
+    "axes",
+    [
+        [(3, 1, 1, 30, 0), (3, 1, 1, 30, 0)],  # lines by themselves
+        [(3, 1, 1, 6, 0), (3, 1, 1, 6, 0)],  # joined lines
+        [(1, 1, 1, 8, 0), (1, 1, 1, 8, 0)],
+        [(1, 2, 1, 8, 1), (1, 2, 1, 8, 0)],
+        [(4, 4, 1, 5, 0), (4, 4, 1, 5, 0)],  # windows beside each other
+        [(2, 3, 2, 5, 2), (3, 2, 3, 5, 1)],
+        [(3, 1, 1, 5, 0), (1, 1, 1, 1, 0), (2, 2, 1, 3, 1)],
+        [(1, 1, 1, 2, 0), (2, 1, 1, 3, 0)],
+        [(31, 1, 1, 500, 0)],  # more than one panel, and a long sum
+        [(3, 2, 1, 400, 0)],
+    ],
+    ids=str,
+)
+@together("dtype", [np.float32, np.float64], ids=str)
+def test_typical_convolutions(axes: list[tuple[int, ...]], dtype: Any) -> None:
+    assert_all(*made(axes, (3, 10, 2), 2, dtype))
+    assert_all(*made(axes, (17, 1, 1), 2, dtype))
+
+
+@pytest.mark.parametrize("machine", OTHERS, ids=str)
+def test_convolutions_on_other_processors(machine: Any) -> None:
+    assert_all(*made([(3, 1, 1, 6, 0), (3, 2, 1, 7, 1)], (3, 10, 2), 2, np.float32), machine)
+
+
+@together("name", "xky")
+@together("number", [np.inf, np.nan], ids=str)
+def test_numbers_that_are_not_finite_reach_the_places_of_their_windows(
+    name: str, number: float
+) -> None:
+    """Zeros around arrays, and sums between lines, are multiplied by nothing."""
+    for axes in ([(3, 1, 1, 6, 1), (2, 1, 1, 5, 0)], [(3, 2, 1, 4, 1), (2, 3, 1, 4, 0)]):
+        arrays, params = made(axes, (2, 3, 1), 2, np.float64)
+        arrays[name][1, 1, -1, -1] = number
+        for operation, names in operations(arrays, params):
+            args = [arrays[letter] for letter in names]
+            (out,) = machine_code_of(operation, *args)
+            with np.errstate(invalid="ignore"):
+                expected = operation(*args)
+            np.testing.assert_allclose(out, expected, rtol=1e-12, atol=1e-12)
+
+
+def test_second_order_and_batches_of_kernels() -> None:
+    rng = np.random.default_rng(1)
+    x, k = rng.standard_normal((3, 2, 7, 8)), rng.standard_normal((4, 5, 2, 3, 3))
+
+    def loss(k: Any, x: Any) -> Any:
+        slope = fg.grad(lambda x: fnp.sum(fnp.tanh(nn.conv(x, k, stride=2, padding="same"))))
+        return fnp.sum(slope(x) ** 2)
+
+    derivative = fg.vmap(fg.grad(loss), (0, None))
+    jitted = fg.jit(derivative, backend="native")
+    np.testing.assert_allclose(jitted(k, x), derivative(k, x), rtol=1e-10, atol=1e-12)
+    assert jitted.lower(k, x).source.startswith("; called back: nothing")
+
+
+POOLS: dict[str, Callable[..., Any]] = {
+    "sums": lambda x: window_sums(x, sizes=(3, 2), strides=(2, 1), dilations=(1, 2)),
+    "long sums": lambda x: window_sums(x, sizes=(9,), strides=(1,), dilations=(1,)),
+    "shares": lambda x: window_shares(
+        x, shape=(18, 27), sizes=(3, 2), strides=(2, 2), dilations=(1, 3)
+    ),
+    "shares beside each other": lambda x: window_shares(
+        x, shape=(17, 37), sizes=(2, 3), strides=(2, 3), dilations=(1, 1)
+    ),
+    "maximum": lambda x: nn.max_pool(x, (3, 3), stride=1),
+    "maximum of even windows": lambda x: nn.max_pool(x, (2, 2)),
+    "least of lines": lambda x: fnp.min(x[..., ::2, :], axis=-2),
+    "mean": lambda x: nn.avg_pool(x, (2, 2), stride=1, padding=1),
+}
+
+
+@together("name", POOLS)
+@together("dtype", [np.float32, np.float64, np.int16], ids=str)
+def test_pools(name: str, dtype: Any) -> None:
+    x = (100 * np.random.default_rng(5).standard_normal((2, 3, 8, 12))).astype(dtype)
+    pool = POOLS[name]
+    jitted = fg.jit(pool, backend="native")
+    np.testing.assert_allclose(jitted(x), pool(x), rtol=1e-5, atol=1e-4)
+    is_looped = x.dtype.kind == "f" or "long" not in name  # sums of integers widen
+    assert jitted.lower(x).source.startswith("; called back: nothing") == is_looped
+    if "maximum" in name and x.dtype.kind == "f":
+        x[0, 1, 2, 3] = np.nan
+        np.testing.assert_array_equal(jitted(x), pool(x))
+
+
+def test_elements_of_windows_go_back_to_their_places() -> None:
+    y = np.random.default_rng(5).standard_normal((2, 2, 3, 4, 5))
+    params = {"shape": (9, 9), "strides": (2, 1), "dilations": (1, 2)}
+    for x in (y, y[:, :, :0]):
+        (out,) = machine_code_of(lambda y: overlapped(y, **params), x)
+        np.testing.assert_allclose(out, overlapped(x, **params), rtol=1e-14, atol=1e-14)
+
+
+def test_other_dtypes_are_called_back() -> None:
+    x, k = np.ones((1, 1, 5), np.int32), np.ones((1, 1, 2), np.int32)
+    jitted = fg.jit(lambda x, k: nn.conv(x, k), backend="native")
+    assert "convolve: products of int32, int32" in jitted.lower(x, k).source
+    np.testing.assert_array_equal(jitted(x, k), nn.conv(x, k))
+
+
+def test_bits_depend_on_nothing_but_the_numbers() -> None:
+    """Sums have one order, in vectors and in their tails, in joined lines and in others."""
+    if HOST.is_arm:
+        pytest.skip("narrow vectors have other tails")
+    arrays, params = made([(3, 1, 1, 6, 0), (3, 1, 1, 40, 0)], (3, 5, 1), 1, np.float64)
+    x, k = arrays["x"], arrays["k"]
+    (wide,) = machine_code_of(lambda x, k: convolve(x, k, **params), x, k)
+    (narrow,) = machine_code_of(lambda x, k: convolve(x, k, **params), x[..., 1:8].copy(), k)
+    np.testing.assert_array_equal(narrow, wide[..., 1:6])
+
+
+@together("shapes", [((9,), (4,)), ((2, 9), (4,)), ((9,), (3, 4)), ((2, 3, 9), (2, 3, 4))], ids=str)
+@together("mode", ["full", "valid"])
+def test_convolutions_of_rows(shapes: tuple[tuple[int, ...], tuple[int, ...]], mode: str) -> None:
+    rng = np.random.default_rng(2)
+    x, v = [rng.standard_normal(shape) for shape in shapes]
+
+    def f(x: Any, v: Any) -> Any:
+        return convolve_rows(x, v, full=mode == "full")
+
+    jitted = fg.jit(f, backend="native")
+    np.testing.assert_allclose(jitted(x, v), f(x, v), rtol=1e-13, atol=1e-13)
+    assert jitted.lower(x, v).source.startswith("; called back: nothing")
