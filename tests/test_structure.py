@@ -28,6 +28,7 @@ from funcgrad._primitives import (
     matrices,
     powers,
     reduction,
+    sorting,
     structural,
 )
 from funcgrad.errors import CheckError
@@ -101,6 +102,7 @@ def _unscaled(*operand: Any, **params: Any) -> st.AlongAxis | None:
 
 UNSCALED = st.Opaque(along=_unscaled)
 ORDERED_WINDOWS = st.Opaque(windows=lambda **params: st.WindowProducts("kxy", **params))
+UPWARDS = st.Opaque(orders=lambda axis, descending: st.Ordering(axis, False, places=False))
 EARLY = st.Movement(
     lambda result, x, axis: [(result, x)],
     rows_last=lambda x, axis: {"axis": axis} if x else None,
@@ -133,6 +135,7 @@ EARLY = st.Movement(
             "structure: products of windows",
             replace(convolution.convolve, structure=ORDERED_WINDOWS),
         ),
+        ("structure: order", replace(sorting.sort, structure=UPWARDS)),
         ("structure: along an axis", replace(fft.real_inverse_fourier, structure=UNSCALED)),
         ("structure: factors", replace(linear_systems.solve, structure=UPPER)),
         ("structure: factors", replace(linear_systems.triangular_solve, structure=UPPER)),

@@ -16,7 +16,7 @@ import numpy as np
 
 from funcgrad._core.primitive import DISCRETE, Kinks, Primitive, Sample, carried
 from funcgrad._core.specs import Shape, Spec, dtype_of, shape_of
-from funcgrad._core.structure.structures import Opaque, mixing
+from funcgrad._core.structure.structures import Opaque, Ordering, mixing
 from funcgrad._core.trace import Raw, Value
 from funcgrad._primitives.broadcasting import broadcast_to
 from funcgrad._primitives.indexing import gather, with_batch
@@ -167,6 +167,10 @@ def _apart(table: Value, x: Value, lead: int, **_: Hashable) -> Value:
     return reshape(x, shape=(*shape, 1)) - wide
 
 
+def _places(axis: int, descending: bool) -> Ordering:
+    return Ordering(axis, descending, places=True)
+
+
 argsort: Primitive = Primitive(
     "argsort",
     _argsort,
@@ -175,7 +179,7 @@ argsort: Primitive = Primitive(
     _one_back,
     _samples,
     lambda x, axis, descending: None if descending else f"{x}.argsort({axis}, 'stable')",
-    structure=Opaque(counted=0),
+    structure=Opaque(counted=0, orders=_places),
     kinks=Kinks(_gaps),
 )
 
@@ -188,6 +192,7 @@ order_of_sorted: Primitive = Primitive(
     DISCRETE,
     batch_along_axis,
     _sorted_samples,
+    structure=Opaque(orders=_places),
     kinks=Kinks(lambda x, out, **params: _gaps(x, **params)),
 )
 """``argsort`` of an array whose sorted result is known, which shows whether elements are equal."""
@@ -200,7 +205,11 @@ sort: Primitive = Primitive(
     _one_back,
     _samples,
     lambda x, axis, descending: None if descending else f"{x}.copy('K')\n{{out}}.sort({axis})",
-    structure=Opaque(counted=0, letters=lambda x, axis, **_: mixing(x, (axis,))),
+    structure=Opaque(
+        counted=0,
+        letters=lambda x, axis, **_: mixing(x, (axis,)),
+        orders=lambda axis, descending: Ordering(axis, descending, places=False),
+    ),
     kinks=Kinks(_gaps),
 )
 

@@ -48,6 +48,7 @@ from funcgrad._backends.native.plan_steps import (
     Run,
     Scanning,
     Scattering,
+    Sorting,
     Step,
     Sweep,
     WindowProduct,
@@ -56,6 +57,7 @@ from funcgrad._backends.native.planner import plan_of
 from funcgrad._backends.native.product_text import write_product
 from funcgrad._backends.native.random_text import write_drawing
 from funcgrad._backends.native.sharing import LARGE
+from funcgrad._backends.native.sort_text import write_sorting
 from funcgrad._backends.native.window_text import write_window_product
 from funcgrad._programs.equation import Guard
 from funcgrad._programs.program import Program
@@ -137,6 +139,7 @@ _WRITERS: Final[Mapping[type[Step], Callable[[FunctionSite, Any], None]]] = Mapp
         FactorUse: write_factor_use,
         MatrixProduct: write_product,
         WindowProduct: write_window_product,
+        Sorting: write_sorting,
         GufuncLoop: write_gufunc,
         Gathering: write_gathering,
         Scattering: write_scattering,

@@ -25,7 +25,7 @@ from funcgrad._core.specs import Shape, Spec
 from funcgrad._core.structure.factorizations import Factorization
 from funcgrad._core.structure.folds import Fold
 from funcgrad._core.structure.index_maps import Places
-from funcgrad._core.structure.structures import AlongAxis, Choice, Loop, WindowProducts
+from funcgrad._core.structure.structures import AlongAxis, Choice, Loop, Ordering, WindowProducts
 from funcgrad._programs.equation import Constant, Equation, Guard, exact_key
 from funcgrad._programs.program import Program
 
@@ -340,6 +340,18 @@ class WindowProduct(EquationStep):
 
     form: WindowProducts
     shapes: Mapping[str, Shape]
+
+
+@dataclass(frozen=True, slots=True)
+class Sorting(EquationStep):
+    """The elements of the first operand along an axis in order, or their places.
+
+    Attributes
+    ----------
+    form : Ordering
+    """
+
+    form: Ordering
 
 
 @dataclass(frozen=True, slots=True)

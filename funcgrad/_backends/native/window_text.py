@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from math import prod
-from typing import Any, Final
+from typing import Final
 
 from funcgrad._backends.native.call_text import call_back_at
-from funcgrad._backends.native.floats import float_vectors
+from funcgrad._backends.native.floats import Floats, float_vectors
 from funcgrad._backends.native.function_site import FunctionSite
 from funcgrad._backends.native.instructions import Value
 from funcgrad._backends.native.packed_products import DEPTH, panel_vectors, transposed_packing
@@ -165,7 +165,7 @@ class _SpreadWriter(WindowWriter):
         for r, begin, end, step in ((wide, 0, full, self.width), (self.one, full, count, 1)):
             if begin < end:
 
-                def add(index: str, total: list[Value], r: Any = r) -> list[Value]:
+                def add(index: str, total: list[Value], r: Floats = r) -> list[Value]:
                     return [total[0] + r.load(r.at(place, index)) * 0.0]
 
                 first = [r.number(0.0)]

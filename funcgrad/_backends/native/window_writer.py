@@ -1,4 +1,4 @@
-"""What all products of windows are written with: tables of places, copies, products of panels."""
+"""Tables of places, copies, and products of panels: the text that all products of windows share."""
 
 from __future__ import annotations
 

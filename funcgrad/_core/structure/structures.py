@@ -22,6 +22,8 @@ from funcgrad._core.structure.factorizations import Factorization
 from funcgrad._core.structure.folds import Algebra as Algebra
 from funcgrad._core.structure.folds import Fold
 from funcgrad._core.structure.index_maps import Piece, Places, place_of
+from funcgrad._core.structure.opaque_forms import Ordering as Ordering
+from funcgrad._core.structure.opaque_forms import WindowProducts as WindowProducts
 
 LETTERS: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 """Names of axes in contractions; importing ``string`` is slow."""
@@ -386,33 +388,6 @@ class AlongAxis(NamedTuple):
     number: Any
 
 
-class WindowProducts(NamedTuple):
-    """Products of elements of windows and of kernels, as in convolutions.
-
-    The three arrays are x, with axes for examples and channels, a kernel k, with axes for filters
-    and the channels of a group, and y, with axes for examples and filters. Further axes of x are
-    divided into windows, which further axes of k and y select from. With n examples, o filters and
-    c channels the products are ``x[n, c, strides * p + dilations * w] * k[o, c, w] * y[n, o, p]``,
-    and two of the arrays are operands. The result is the third array, in which the products are
-    added where they have the same index.
-
-    Attributes
-    ----------
-    arrays : str
-        The names of the two operands and of the result: an order of the letters x, k and y.
-    strides, dilations : tuple of int
-        For each further axis.
-    groups : int
-        How many groups the channels and the filters form. Channels are multiplied with the filters
-        of their group.
-    """
-
-    arrays: str
-    strides: tuple[int, ...]
-    dilations: tuple[int, ...]
-    groups: int
-
-
 @dataclass(frozen=True, slots=True)
 class Opaque:
     """Any other operation: only ``evaluate`` computes it.
@@ -439,6 +414,8 @@ class Opaque:
         as flat indices; or None where that is too long a list.
     windows : callable, optional
         ``(**params)`` to the ``WindowProducts`` that the operation adds.
+    orders : callable, optional
+        ``(**params)`` to the ``Ordering`` that is the result.
     """
 
     counted: int | None = None
@@ -447,6 +424,7 @@ class Opaque:
     letters: Callable[..., Sequence[str]] | None = None
     terms: Callable[..., Sequence[np.ndarray[Any, Any]] | None] | None = None
     windows: Callable[..., WindowProducts] | None = None
+    orders: Callable[..., Ordering] | None = None
 
 
 @dataclass(frozen=True, slots=True)

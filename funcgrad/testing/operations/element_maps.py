@@ -26,6 +26,7 @@ from funcgrad._core.structure.structures import (
 from funcgrad._core.trace import Raw, Value
 from funcgrad.testing.operations.agreement import require, require_bits, require_near
 from funcgrad.testing.operations.cases import Case, cases_of
+from funcgrad.testing.operations.forms_of_opaque import multiplies_windows, orders
 from funcgrad.testing.operations.interpreter import (
     drawn,
     factored,
@@ -263,31 +264,6 @@ def _runs_along_axis(case: Case) -> None:
         require_near(out, expected, 1e-6, "the loop along an axis")
 
 
-def _multiplies_windows(case: Case) -> None:
-    """Check sums of products of windows against one multiplication after the other."""
-    structure, expected = case.primitive.structure, np.asarray(case.value())
-    assert isinstance(structure, Opaque)
-    assert structure.windows is not None
-    form = structure.windows(**case.sample.params)
-    arrays = dict(zip(form.arrays, [*map(np.asarray, case.sample.args), expected], strict=True))
-    (examples, channels, *_), (filters, few, *sizes) = arrays["x"].shape, arrays["k"].shape
-    exact = arrays[form.arrays[2]] = np.zeros(expected.shape, np.result_type(expected, np.float64))
-    first, second, out = [arrays[name] for name in form.arrays]
-    numbers = np.ndindex(examples, filters, few, *sizes, *arrays["y"].shape[2:])
-    for n, o, c, *places in numbers:
-        channel = o // (filters // form.groups) * (channels // form.groups) + c
-        offsets, corners = places[: len(sizes)], places[len(sizes) :]
-        steps = zip(corners, form.strides, offsets, form.dilations, strict=True)
-        index = {
-            "x": (n, channel, *[p * stride + w * dilation for p, stride, w, dilation in steps]),
-            "k": (o, c, *offsets),
-            "y": (n, o, *corners),
-        }
-        place, *others = [index[name] for name in reversed(form.arrays)]
-        out[place] += second[others[0]] * first[others[1]]
-    require_near(expected, exact.astype(expected.dtype), 1e-5, "against products of windows")
-
-
 # ------------------------------------------------------------------------------ others
 
 
@@ -436,8 +412,15 @@ ELEMENT_MAPS: Final = (
         "structure: products of windows",
         "Results are sums of products of elements of windows and of kernels.",
         "See windows: the names of the arrays, strides, dilations, groups. Or evaluate.",
-        AtSamples(_multiplies_windows),
+        AtSamples(multiplies_windows),
         _has(Opaque, "windows"),
+    ),
+    Property(
+        "structure: order",
+        "Results are the elements along an axis in a stable order, or their places.",
+        "See orders: axis, descending, places. Or evaluate.",
+        AtSamples(orders),
+        _has(Opaque, "orders"),
     ),
     Property(
         "structure: factors",

@@ -135,7 +135,7 @@ def test_code_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_program_is_the_same_from_disk(folder: Path) -> None:
     def f(x: Any) -> Any:
         for k in range(8):
-            x = fnp.tanh(x) * 1.1 + fnp.sort(x * k)
+            x = fnp.tanh(x) * 1.1 + fnp.partition(x * k, 0)
         return fnp.sum(x), x
 
     x = np.linspace(-2.0, 2.0, 33)

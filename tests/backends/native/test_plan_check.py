@@ -153,7 +153,7 @@ def test_a_nest_that_reads_what_it_writes_elsewhere_is_found() -> None:
 
 
 def test_an_operand_that_is_not_in_c_order_is_found() -> None:
-    given = plan(lambda x: fnp.sort(x * 2.0), X)
+    given = plan(lambda x: fnp.argpartition(x * 2.0, 0), X)
     check_plan(given)
     assert isinstance(given.steps[-1], Callback)
     (operand,) = given.steps[-1].equation.operands

@@ -1,0 +1,55 @@
+"""Forms of opaque operations that some compilers know: products of windows, and orders.
+
+>>> WindowProducts("xky", strides=(1,), dilations=(1,), groups=1).arrays[2]  # a convolution
+'y'
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class WindowProducts(NamedTuple):
+    """Products of elements of windows and of kernels, as in convolutions.
+
+    The three arrays are x, with axes for examples and channels, a kernel k, with axes for filters
+    and the channels of a group, and y, with axes for examples and filters. Further axes of x are
+    divided into windows, which further axes of k and y select from. With n examples, o filters and
+    c channels the products are ``x[n, c, strides * p + dilations * w] * k[o, c, w] * y[n, o, p]``,
+    and two of the arrays are operands. The result is the third array, in which the products are
+    added where they have the same index.
+
+    Attributes
+    ----------
+    arrays : str
+        The names of the two operands and of the result: an order of the letters x, k and y.
+    strides, dilations : tuple of int
+        For each further axis.
+    groups : int
+        How many groups the channels and the filters form. Channels are multiplied with the filters
+        of their group.
+    """
+
+    arrays: str
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    groups: int
+
+
+class Ordering(NamedTuple):
+    """The elements along an axis of the first operand in ascending order, equal ones as they were.
+
+    NaN are equal to each other, and come last.
+
+    Attributes
+    ----------
+    axis : int
+    descending : bool
+        Whether NaN and the greatest elements come first.
+    places : bool
+        Whether the result has the elements' places along the axis instead.
+    """
+
+    axis: int
+    descending: bool
+    places: bool

@@ -1,0 +1,48 @@
+"""Check the forms that opaque operations declare, which compilers write instead of them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from funcgrad._core.structure.structures import Opaque
+from funcgrad.testing.operations.agreement import require_near
+from funcgrad.testing.operations.cases import Case
+
+
+def multiplies_windows(case: Case) -> None:
+    """Check sums of products of windows against one multiplication after the other."""
+    structure, expected = case.primitive.structure, np.asarray(case.value())
+    assert isinstance(structure, Opaque)
+    assert structure.windows is not None
+    form = structure.windows(**case.sample.params)
+    arrays = dict(zip(form.arrays, [*map(np.asarray, case.sample.args), expected], strict=True))
+    (examples, channels, *_), (filters, few, *sizes) = arrays["x"].shape, arrays["k"].shape
+    exact = arrays[form.arrays[2]] = np.zeros(expected.shape, np.result_type(expected, np.float64))
+    first, second, out = [arrays[name] for name in form.arrays]
+    numbers = np.ndindex(examples, filters, few, *sizes, *arrays["y"].shape[2:])
+    for n, o, c, *places in numbers:
+        channel = o // (filters // form.groups) * (channels // form.groups) + c
+        offsets, corners = places[: len(sizes)], places[len(sizes) :]
+        steps = zip(corners, form.strides, offsets, form.dilations, strict=True)
+        index = {
+            "x": (n, channel, *[p * stride + w * dilation for p, stride, w, dilation in steps]),
+            "k": (o, c, *offsets),
+            "y": (n, o, *corners),
+        }
+        place, *others = [index[name] for name in reversed(form.arrays)]
+        out[place] += second[others[0]] * first[others[1]]
+    require_near(expected, exact.astype(expected.dtype), 1e-5, "against products of windows")
+
+
+def orders(case: Case) -> None:
+    """Check the order of elements against NumPy's stable sort."""
+    structure, x = case.primitive.structure, np.asarray(case.sample.args[0])
+    assert isinstance(structure, Opaque)
+    assert structure.orders is not None
+    form = structure.orders(**case.sample.params)
+    lines = np.flip(x, form.axis) if form.descending else x
+    order = np.argsort(lines, form.axis, kind="stable")
+    if form.descending:
+        order = x.shape[form.axis] - 1 - np.flip(order, form.axis)
+    expected = order if form.places else np.take_along_axis(x, order, form.axis)
+    np.testing.assert_array_equal(case.value(), expected)
