@@ -65,6 +65,11 @@ class WindowSizes:
         self.reach = _sum(steps, self.strides)
 
     @property
+    def group_sizes(self) -> tuple[int, int]:
+        """The elements of a group of an example, in x and in y."""
+        return self.channels * prod(self.space), self.filters * self.count
+
+    @property
     def has_phases(self) -> bool:
         """Whether x is divided into phases."""
         return max(self.moves) > 1

@@ -25,6 +25,9 @@ from funcgrad._backends.native.views import repeated
 from funcgrad._backends.native.window_places import WindowSizes, loops, place_of, strides_of
 from funcgrad._backends.native.window_writer import WindowWriter
 
+_ROWS: Final = 12
+"""The rows of a part of a product that threads share: whole blocks of rows."""
+
 _COPY: Final = 4
 """About how many products a vector takes that is stored, and moved to another place."""
 
@@ -42,21 +45,22 @@ class _ConvolutionWriter(WindowWriter):
 
     def write(self) -> None:
         """Write all products."""
-        w, lines = self.windows, self.lines
+        w = self.windows
         depth = w.channels * w.taps
         line, short = [-(-length // self.width) for length in (w.line, w.places[-1])]
         by_lines = w.line != w.count and (
             w.count // w.places[-1] * short * (depth - _COPY) <= line * depth
         )
         is_joined = not by_lines and w.line != w.count
-        taps, room, out = self.room(
-            table=depth,
-            phases=w.channels * w.channel if w.has_phases else 0,
-            out=w.filters * w.line if is_joined else 0,
-        )
+        (taps,) = self.room(table=depth)
         self.note_taps(taps)
+        scratch = {
+            "phases": w.channels * w.channel if w.has_phases else 0,
+            "out": w.filters * w.line if is_joined else 0,
+        }
 
-        def group(indices: list[str]) -> None:
+        def group(indices: list[str], rooms: list[str]) -> None:
+            room, out = rooms
             x, k, y = [self.array(name, *indices) for name in "xky"]
             rows = self.divided(x, room)
             if not is_joined:
@@ -67,7 +71,7 @@ class _ConvolutionWriter(WindowWriter):
             strides = (w.line, *w.strides), (w.count, *dense)
             self.copy_lines(w.filters, out, y, strides)
 
-        loops(lines, [w.examples, w.groups], group)
+        self.each_group([taps], scratch, group)
 
     def _write_lines(self, k: str, rows: str, taps: str, y: str, by_lines: bool) -> None:
         w, one = self.windows, self.one
@@ -106,17 +110,20 @@ class _SpreadWriter(WindowWriter):
         kernel, wide = w.filters * w.channels * w.taps, w.reach + w.area
         is_padded = w.area != w.count
         beyond = lines.fresh_label("beyond")
-        lines.leave_unless(self._is_finite(self.arrays["k"], w.groups * kernel), beyond)
+        lines.leave_unless(self._is_finite(self.start("k"), w.groups * kernel), beyond)
         many = prod(w.phases)
-        rows, columns, counts, starts, kernels, padded, out = self.room(
+        known = self.room(
             table_rows=w.taps * w.filters,
             table_columns=w.taps * w.filters,
             table_counts=many,
             table_starts=many,
             kernels=w.groups * kernel,
-            padded=w.filters * wide if is_padded else 0,
-            out=w.channels * w.area if w.has_phases else 0,
         )
+        rows, columns, counts, starts, kernels = known
+        scratch = {
+            "padded": w.filters * wide if is_padded else 0,
+            "out": w.channels * w.area if w.has_phases else 0,
+        }
         self._note_phases(rows, columns, counts, starts, wide)
 
         def turn(group: str, _: Sequence[str]) -> Sequence[str]:
@@ -125,13 +132,16 @@ class _SpreadWriter(WindowWriter):
             return ()
 
         lines.counted(w.groups, turn)
-        if is_padded:
-            size = w.filters * wide * self.dtype.itemsize
-            lines.call("ptr", "memset", ("ptr", padded), ("i32", "0"), ("i64", str(size)))
         if w.has_phases and not w.fills_phases:
-            self.site.clear(self.arrays["x"], self.site.plan.specs[self.step.variable])
+            self.site.clear(self.start("x"), self.site.plan.specs[self.step.variable])
 
-        def group(indices: list[str]) -> None:
+        def clear(rooms: list[str]) -> None:
+            size = str(w.filters * wide * self.dtype.itemsize)
+            if is_padded:
+                self.lines.call("ptr", "memset", ("ptr", rooms[0]), ("i32", "0"), ("i64", size))
+
+        def group(indices: list[str], rooms: list[str]) -> None:
+            (padded, out), lines = rooms, self.lines
             x, y = [self.array(name, *indices) for name in "xy"]
             factors = self.one.row(kernels, indices[1], kernel)
             if is_padded:
@@ -153,7 +163,7 @@ class _SpreadWriter(WindowWriter):
 
             self.each_phase(phase)
 
-        loops(lines, [w.examples, w.groups], group)
+        self.each_group(known, scratch, group, clear)
         call_back_at(self.site, self.step, beyond)
 
     def _is_finite(self, place: str, count: int) -> str:
@@ -260,15 +270,15 @@ class _CorrelationWriter(WindowWriter):
         w, lines = self.windows, self.lines
         depth, block = w.channels * w.taps, min(w.count, DEPTH)
         columns = min(panel_vectors(self.site.module), -(-w.filters // self.width)) * self.width
-        taps, places, room, panel, out = self.room(
+        taps, places, out = self.room(
             table_taps=depth,
             table_places=w.count,
-            phases=w.channels * w.channel if w.has_phases else 0,
-            panel=block * columns,
             out=depth * w.filters if w.filters > 1 else 0,
         )
-        size = str(block * columns * self.dtype.itemsize)
-        lines.call("ptr", "memset", ("ptr", panel), ("i32", "0"), ("i64", size))
+        scratch = {
+            "phases": w.channels * w.channel if w.has_phases else 0,
+            "panel": block * columns,
+        }
         self.note_taps(taps)
 
         def place(indices: list[str]) -> None:
@@ -278,28 +288,57 @@ class _CorrelationWriter(WindowWriter):
         loops(lines, w.places, place)
 
         def group(index: str, _: Sequence[str]) -> Sequence[str]:
+            firsts = [self.array(name, "0", index) for name in "xy"]
             k = self.array("k", "0", index)
             target = out if w.filters > 1 else k
 
-            def example(number: str, _: Sequence[str]) -> Sequence[str]:
-                x, y = [self.array(name, number, index) for name in "xy"]
-                tables = taps, places, panel
-                self._write_example(self.divided(x, room), y, target, tables, number)
-                return ()
+            def some(begin: str | int, end: str | int, rooms: list[str]) -> None:
+                size = str(block * columns * self.dtype.itemsize)
+                self.lines.call("ptr", "memset", ("ptr", rooms[1]), ("i32", "0"), ("i64", size))
+                rows = self._rows(taps, target, begin, end)
 
-            lines.counted(w.examples, example)
+                def example(number: str, _: Sequence[str]) -> Sequence[str]:
+                    x, y = [
+                        self.one.row(first, number, w.groups * size)
+                        for first, size in zip(firsts, w.group_sizes, strict=True)
+                    ]
+                    divided = self.divided(x, rooms[0])
+                    self._write_example(divided, y, rows, (places, rooms[1]), number)
+                    return ()
+
+                self.lines.counted(w.examples, example)
+
+            known = [taps, places, target, *firsts]
+            self.shared(-(-depth // _ROWS), known, scratch, some, ranges=1)
             if w.filters > 1:
                 self.packed(out, (depth, w.filters), k)
             return ()
 
         lines.counted(w.groups, group)
 
+    def _rows(
+        self, taps: str, target: str, begin: str | int, end: str | int
+    ) -> tuple[str, str, str | int]:
+        """The table and the results of a range of rows that a thread does, and how many."""
+        w, lines = self.windows, self.lines
+        depth = w.channels * w.taps
+        if isinstance(begin, int):
+            return taps, target, depth
+        first, full = [lines.op(f"mul i64 {place}, {_ROWS}") for place in (begin, end)]
+        last = lines.call("i64", "llvm.smin.i64", ("i64", full), ("i64", str(depth)))
+        count = lines.op(f"sub i64 {last}, {first}")
+        return lines.address(taps, first, "i64"), self.one.row(target, first, w.filters), count
+
     def _write_example(
-        self, x: str, y: str, target: str, tables: tuple[str, str, str], number: str
+        self,
+        x: str,
+        y: str,
+        rows: tuple[str, str, str | int],
+        tables: tuple[str, str],
+        number: str,
     ) -> None:
         w, lines, one = self.windows, self.lines, self.one
-        taps, places, panel = tables
-        depth = w.channels * w.taps
+        (taps, target, depth), (places, panel) = rows, tables
         function = transposed_packing(self.site.module, self.dtype)
 
         def columns(first: str, vectors: int, last: int) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import accumulate
 from math import prod
+from typing import Final
 
-from funcgrad._backends.native.floats import float_vectors
-from funcgrad._backends.native.function_site import FunctionSite
+from funcgrad._backends.native.floats import Floats, float_vectors
+from funcgrad._backends.native.function_site import RANGES, FunctionSite
 from funcgrad._backends.native.function_text import FunctionText
 from funcgrad._backends.native.indexed_text import in_vectors
 from funcgrad._backends.native.lanes import Lanes
@@ -22,6 +23,9 @@ from funcgrad._backends.native.plan_steps import WindowProduct
 from funcgrad._backends.native.window_places import WindowSizes, loops, place_of, strides_of
 from funcgrad._core.specs import Shape
 
+BYTES: Final = 400
+"""The bytes of factors that are multiplied in a nanosecond."""
+
 
 class WindowWriter:
     """Writes the loops around products of panels."""
@@ -30,9 +34,6 @@ class WindowWriter:
         self.site, self.step, self.windows = site, step, windows
         self.dtype = site.plan.specs[step.variable].dtype
         self.width = vector_width(site.module, self.dtype)
-        pointers = [*map(site.at, step.equation.operands), site.pointer(step.variable)]
-        self.arrays = dict(zip(step.form.arrays, pointers, strict=True))
-        self.one = float_vectors(site.lines, self.dtype, 1)
         self._rooms: dict[str, int] = {}
 
     @property
@@ -40,14 +41,95 @@ class WindowWriter:
         """The function that is written."""
         return self.site.lines
 
+    @property
+    def one(self) -> Floats:
+        """Arithmetic on scalars."""
+        return float_vectors(self.lines, self.dtype, 1)
+
+    def start(self, name: str) -> str:
+        """The address of one of the arrays."""
+        if name == self.step.form.arrays[2]:
+            return self.site.pointer(self.step.variable)
+        place = self.step.form.arrays.index(name)
+        return self.site.at(self.step.equation.operands[place])
+
     def room(self, **elements: int) -> list[str]:
         """Memory for some tables of integers, whose names begin with "table", and for floats."""
-        sizes = [
+        first = self.site.scratch(self.bytes_of(elements))
+        return self.rooms(first, elements)
+
+    def bytes_of(self, elements: Mapping[str, int]) -> int:
+        """The bytes of memory for tables and floats."""
+        return sum(self._sizes(elements))
+
+    def rooms(self, first: str, elements: Mapping[str, int]) -> list[str]:
+        """Where tables and floats lie in memory."""
+        sizes = self._sizes(elements)
+        return [self.lines.address(first, begin) for begin in accumulate([0, *sizes[:-1]])]
+
+    def _sizes(self, elements: Mapping[str, int]) -> list[int]:
+        return [
             -(-count * (8 if name.startswith("table") else self.dtype.itemsize) // 64) * 64
             for name, count in elements.items()
         ]
-        first = self.site.scratch(sum(sizes))
-        return [self.lines.address(first, begin) for begin in accumulate([0, *sizes[:-1]])]
+
+    def shared(
+        self,
+        count: int,
+        known: Sequence[str],
+        scratch: Mapping[str, int],
+        body: Callable[[str | int, str | int, list[str]], None],
+        ranges: int = RANGES,
+    ) -> None:
+        """Write work on places, which threads share if that pays.
+
+        Parameters
+        ----------
+        count : int
+            The number of places.
+        known : sequence of str
+            Addresses that the work needs.
+        scratch : mapping
+            The memory that each thread needs, as for ``room``.
+        body : callable
+            Writes the work from a place to another one, given addresses of this memory.
+        ranges : int
+        """
+        w, site, size = self.windows, self.site, self.bytes_of(scratch)
+
+        def work(begin: str | int, end: str | int) -> None:
+            first = site.shared_scratch(size) if size else "null"
+            body(begin, end, self.rooms(first, scratch))
+
+        products = w.examples * w.groups * w.products
+        if count > 1 and site.is_shared(products * self.dtype.itemsize / BYTES):
+            write = partial(work, "%begin", "%end")
+            site.share(self.step, count, write, ranges, known, scratch=size)
+        else:
+            work(0, count)
+
+    def each_group(
+        self,
+        known: Sequence[str],
+        scratch: Mapping[str, int],
+        body: Callable[[list[str], list[str]], None],
+        prepare: Callable[[list[str]], object] = lambda rooms: None,
+    ) -> None:
+        """Write loops over examples and groups, which threads share if that pays."""
+        groups = self.windows.groups
+
+        def some(begin: str | int, end: str | int, rooms: list[str]) -> None:
+            lines = self.lines
+            prepare(rooms)
+
+            def group(index: str, _: Sequence[str]) -> Sequence[str]:
+                numbers = [lines.op(f"{word} i64 {index}, {groups}") for word in ("udiv", "urem")]
+                body(numbers, rooms)
+                return ()
+
+            lines.counted(end, group, start=begin)
+
+        self.shared(self.windows.examples * groups, known, scratch, some)
 
     def write(self) -> None:
         """Write all products."""
@@ -185,13 +267,10 @@ class WindowWriter:
     def array(self, name: str, example: str, group: str) -> str:
         """Where a group of an example begins in x or y, or a group in k."""
         w = self.windows
-        size = {
-            "x": w.channels * prod(w.space),
-            "y": w.filters * w.count,
-            "k": w.filters * w.channels * w.taps,
-        }[name]
+        sizes = dict(zip("xy", w.group_sizes, strict=True))
+        size = sizes.get(name, w.filters * w.channels * w.taps)
         strides = [0 if name == "k" else w.groups * size, size]
-        return self.one.at(self.arrays[name], place_of(self.lines, [example, group], strides))
+        return self.one.at(self.start(name), place_of(self.lines, [example, group], strides))
 
     def panels(self, columns: int, body: Callable[[str, int, int], None]) -> None:
         """Write the work on panels: their first column, vectors, and columns in the last one."""
@@ -214,7 +293,7 @@ class WindowWriter:
         left: tuple[str, int | str, int | str],
         right: tuple[str, int | str],
         out: tuple[str, int],
-        size: tuple[int, int | str],
+        size: tuple[int | str, int | str],
         panel: tuple[int, int],
         more: str = "false",
         is_packed: bool = False,

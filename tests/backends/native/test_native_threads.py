@@ -18,6 +18,7 @@ import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
+from funcgrad import nn
 from funcgrad.errors import ArgumentError
 from tests.conformance import in_turn
 
@@ -26,6 +27,7 @@ pytest.importorskip("llvmlite")
 from funcgrad._backends.native import function_site, product_text
 from funcgrad._backends.native.native_backend import EXACT, NATIVE
 from funcgrad._backends.native.thread_pool import POOL, has_threads
+from tests.together import together
 
 pytestmark = pytest.mark.skipif(not has_threads(), reason="the system has no such threads")
 
@@ -179,6 +181,18 @@ def test_gradients_loops_and_choices() -> None:
     agree(lambda x: fg.while_loop(lambda c: fnp.sum(c) < 1e6, lambda c: c * c + 1.0, x), long)
     agree(lambda x: fg.cond(x[0] > 0, fnp.sin, lambda x: x * fnp.sum(x), x), long)
     agree(fg.vmap(lambda x: fnp.partition(x, 0) * fnp.sum(x)), numbers((50, 100)))
+
+
+@pytest.mark.usefixtures("eager")
+@together("stride", [1, 2])
+@together("groups", [1, 2])
+def test_convolutions_are_shared(stride: int, groups: int) -> None:
+    x, k = numbers((3, 4, 9, 10)), numbers((6, 4 // groups, 3, 3))
+
+    def f(x: Any, k: Any) -> Any:
+        return fnp.sum(nn.conv(x, k, stride=stride, groups=groups, padding="same") ** 2)
+
+    agree(fg.grad(f, argnums=(0, 1)), x, k, least=3)
 
 
 @pytest.mark.usefixtures("own_products")
