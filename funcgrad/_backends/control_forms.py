@@ -13,16 +13,21 @@ the operation by this program.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 from funcgrad._core.primitive import Primitive
-from funcgrad._core.specs import Spec
+from funcgrad._core.specs import Spec, shape_of
 from funcgrad._core.structure.structures import Choice, Control, Loop
+from funcgrad._core.trace import Value
+from funcgrad._primitives.index_keys import Key
+from funcgrad._primitives.joining import concatenate
+from funcgrad._primitives.structural import reshape, view
 from funcgrad._programs.builder import Draft, rewrite
 from funcgrad._programs.equation import Equation, exact_key
 from funcgrad._programs.extract import extract
 from funcgrad._programs.program import Program
+from funcgrad._transforms.abstract_stager import flat_program
 
 
 def written_out(program: Program, python_slices: bool = False) -> Program:
@@ -152,3 +157,70 @@ def _fits(program: Program, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> 
         for a, b in zip(output_specs, outputs, strict=True)
     ]
     return program.is_raw and program.inputs == tuple(inputs) and all(same)
+
+
+# ------------------------------------------------------------------- loops over the examples
+
+
+def in_blocks(program: Program, size_of: Callable[[Loop], int]) -> Program:
+    """Let loops over the examples of a batch run several examples in one step.
+
+    Parameters
+    ----------
+    program : Program
+    size_of : callable
+        From a loop over examples to how many of them run together: with one the loop stays as it
+        is, with all it is replaced by its body on the whole batch.
+    """
+
+    bodies: dict[int, Program] = {}
+    for position, equation in enumerate(program.equations):
+        structure = equation.operation.structure
+        if isinstance(structure, Control) and structure.together is not None:
+            params = dict(equation.params)
+            loop = Loop(**params)
+            size = size_of(loop) if loop.examples else 1
+            if size > 1:
+                body = structure.together(min(size, loop.length or 0), **params)
+                specs = [program.specs()[variable] for variable in equation.operands]
+                bodies[position] = _by_blocks(equation.operation, loop, body, size, specs)
+    if not bodies:
+        return program
+    positions = iter(range(len(program.equations)))
+
+    def step(draft: Draft, equation: Equation) -> list[int]:
+        body = bodies.get(next(positions))
+        return draft.append(equation) if body is None else draft.splice(body, equation.operands)
+
+    return rewrite(program, step)
+
+
+def _by_blocks(
+    operation: Primitive, loop: Loop, body: Program, size: int, specs: Sequence[Spec]
+) -> Program:
+    """A loop over blocks of so many examples; the last block may run some of them once more.
+
+    So every block is run by the same program, and no result depends on an example's place.
+    """
+    length = loop.length or 0
+    if size >= length:
+        return body
+    count, left = divmod(length, size)
+
+    def run(values: Sequence[Value]) -> list[Value]:
+        shared, _, xs = loop.parts(values)
+
+        def blocks(rows: slice, times: int) -> list[Value]:
+            some = [view(x, key=Key((rows,))) for x in xs]
+            cut = [reshape(x, shape=(times, size, *shape_of(x)[1:])) for x in some]
+            outs = operation(*shared, *cut, **Loop(body, loop.shared, 0, times).params())
+            return [reshape(out, shape=(times * size, *shape_of(out)[2:])) for out in outs]
+
+        outs = blocks(slice(0, count * size), count)
+        if not left:
+            return outs
+        last = blocks(slice(length - size, length), 1)
+        new = [view(out, key=Key((slice(size - left, size),))) for out in last]
+        return [concatenate(*pair, axis=0) for pair in zip(outs, new, strict=True)]
+
+    return flat_program(body.name, run, specs)

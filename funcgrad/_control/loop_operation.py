@@ -19,6 +19,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from funcgrad._control.examples import differs, may_run_apart, over_examples, together
 from funcgrad._control.operation import ControlCall, Params, Values, check_linear, control_primitive
 from funcgrad._control.scan_reverse import ScanRecording
 from funcgrad._control.spread import spread
@@ -27,15 +28,17 @@ from funcgrad._control.sweeps_as_loops import as_loops
 from funcgrad._control.transformed_loops import batched, hoisted, leaner
 from funcgrad._control.values import LoopSteps, stacked
 from funcgrad._control.while_reverse import SweepsRecording, push_sweeps
+from funcgrad._core.context import current, entered
 from funcgrad._core.primitive import Primitive
-from funcgrad._core.specs import Spec, shape_of
+from funcgrad._core.specs import Spec, dtype_of, is_inexact, shape_of
 from funcgrad._core.structure.structures import Loop
 from funcgrad._core.trace import Trace, Value
 from funcgrad._primitives.index_keys import Key
 from funcgrad._primitives.structural import view
 from funcgrad._programs.equation import as_spec
 from funcgrad._programs.program import Program
-from funcgrad._transforms.composite import Recording
+from funcgrad._transforms.composite import Interpreter, Recording
+from funcgrad._transforms.flat_functions import run_batched
 from funcgrad.errors import DifferentiationError, ProgramError
 
 ROWS: Final = 1024
@@ -73,6 +76,8 @@ class LoopCall(ControlCall):
 
     def run(self, args: Values) -> list[Value]:
         loop = self.loop
+        if loop.examples:
+            return self.run_together(args)
         _, _, xs = loop.parts(args)
         length = shape_of(xs[0])[0] if xs and loop.length is None else loop.length or 0
         known = range(length)[:: -1 if loop.reverse else 1]
@@ -111,11 +116,49 @@ class LoopCall(ControlCall):
     def push_fitted(self, args: Values, tangents: Values) -> tuple[list[Value], list[Value]]:
         return push_sweeps(args, self.sweeps, tangents, apply_sweeps)
 
+    def run_together(self, args: Values) -> list[Value]:
+        """Run all steps of a loop over examples at once."""
+        with entered(current()._replace(by_example=False)):
+            return together(self.loop.length or 0, self.loop).evaluate(args)
+
+    def record_in(self, recorder: Interpreter, args: Values) -> list[Value]:
+        shared = args[: self.loop.shared]
+        if self.loop.examples and any(
+            recorder.index_of(arg) >= 0 and is_inexact(dtype_of(arg)) for arg in shared
+        ):
+            # Each example would add to the cotangents of shared values: matrices, which all
+            # examples together add as one product.
+            return self.run_together(args)
+        return super().record_in(recorder, args)
+
     def batch(
         self, size: int, args: Values, flags: Sequence[bool], around: Trace | None = None
     ) -> tuple[list[Value], list[bool]]:
+        if may_run_apart(size, args, [program for program, _ in self.runs()]):
+            count = len(self.loop.body.inputs)
+            if differs(self.loop, flags[:count]):
+                return self._by_example(size, args, flags)
+        if self.loop.examples:
+            one = together(self.loop.length or 0, self.loop)
+            return run_batched(one.evaluate, size, args, flags)
         batch = batched(self.sweeps, size, flags)
         return batch.results(apply_sweeps(batch.operands(args, flags), batch.sweeps))
+
+    def _by_example(
+        self, size: int, args: Values, flags: Sequence[bool]
+    ) -> tuple[list[Value], list[bool]]:
+        fixed = self.sweeps.programs[-1].inputs if self.sweeps.later else self.loop.body.inputs
+        stop = len(fixed) if self.sweeps.later else self.loop.shared + self.loop.carried
+        numbers = [k < stop and fixed[k].weak for k in range(len(args))]
+        values, loop = over_examples(
+            lambda operands: list(self.primitive(*operands, **self.params)),
+            self.loop.body.name,
+            size,
+            args,
+            flags,
+            numbers,
+        )
+        return apply_loop(values, loop), [True] * len(loop.body.outputs)
 
     def require_linear(self, followed: Sequence[bool]) -> None:
         loop = self.loop
@@ -182,7 +225,11 @@ def _linear_step(
     return None, check_linear(name, program, [*before, *state, *after])
 
 
-LOOP: Final = control_primitive("loop", LoopCall)
+def _together(size: int, **params: Any) -> Program:
+    return together(size, Loop(**params))
+
+
+LOOP: Final = control_primitive("loop", LoopCall, together=_together)
 """A program that runs again and again, a number of times or as long as a condition holds."""
 
 

@@ -121,8 +121,9 @@ def control_primitive(
     name: str,
     call_class: type[ControlCall],
     begins: Callable[..., tuple[Primitive, Params, int]] | None = None,
+    together: Callable[..., Program] | None = None,
 ) -> CallPrimitive:
-    """Make the primitive for a class of calls; ``begins`` as for ``Control``."""
+    """Make the primitive for a class of calls; ``begins`` and ``together`` as for ``Control``."""
 
     def run(values: Values, **params: Any) -> list[Value]:
         control = call_class(primitive, params)
@@ -139,6 +140,7 @@ def control_primitive(
             form=lambda **params: call_class(primitive, params).form(),
             leaner=lambda read, **params: call_class(primitive, params).leaner(read),
             begins=begins,
+            together=together,
         ),
         label=lambda **params: call_class(primitive, params).label(),
     )

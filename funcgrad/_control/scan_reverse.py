@@ -283,7 +283,8 @@ class ScanRecording:
             xs = [view(x, key=Key((slice(start, start + length),))) for x in xs]
         specs = [*specs_inside([*shared, *state]), *map(_slice_spec, xs)]
         program = flat_program(f"{loop.body.name}_{step.__name__}", run, specs)
-        moved = Loop(program, len(shared), len(state), length, reverse=reverse, unroll=loop.unroll)
+        settings = {"unroll": loop.unroll, "examples": loop.examples}
+        moved = Loop(program, len(shared), len(state), length, reverse=reverse, **settings)
         return self._apply([*shared, *state, *xs], moved)
 
 

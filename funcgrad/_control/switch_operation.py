@@ -13,6 +13,8 @@ from typing import Final
 
 import numpy as np
 
+from funcgrad._control.examples import may_run_apart, over_examples
+from funcgrad._control.loop_operation import apply_loop
 from funcgrad._control.operation import ControlCall, Params, Values, check_linear, control_primitive
 from funcgrad._control.spread import fitted, joined, with_presence
 from funcgrad._control.values import (
@@ -291,6 +293,17 @@ class SwitchCall(ControlCall):
                 batched_program(branch, size, flags[1:], wanted)[0] for branch in self.branches
             ]
             return apply_switch(args[0], args[1:], programs), wanted
+        if may_run_apart(size, args, self.branches):
+            numbers = [False, *[spec.weak for spec in self.branches[0].inputs]]
+            values, loop = over_examples(
+                lambda operands: list(self.primitive(*operands, **self.params)),
+                self.branches[0].name,
+                size,
+                args,
+                flags,
+                numbers,
+            )
+            return apply_loop(values, loop), [True] * len(loop.body.outputs)
         results = []
         for number, branch in enumerate(self.branches):
             chosen = goes_into(args[0], number, len(self.branches))

@@ -46,6 +46,9 @@ class Context(NamedTuple):
         The probes of the innermost gradient that is running.
     stages_branches : bool
         Whether choices stage functions that do not run.
+    by_example : bool
+        Whether loops and choices that differ from example to example of a staged batch are staged
+        for one example.
     """
 
     delegates: tuple[tuple[object, Interpreter, bool], ...] = ()
@@ -54,6 +57,7 @@ class Context(NamedTuple):
     rerun: object | None = None
     probes: Any = None
     stages_branches: bool = True
+    by_example: bool = True
 
 
 _FIRST: Final = Context()

@@ -15,7 +15,7 @@ from funcgrad._backends import control_forms
 from funcgrad._backends.decompose import bodies_for, decomposed
 from funcgrad._backends.numpy.rows_last import put_rows_last
 from funcgrad._core.primitive import Primitive
-from funcgrad._core.structure.structures import Elementwise
+from funcgrad._core.structure.structures import Elementwise, Loop
 from funcgrad._passes.pipeline import extended, optimize, simplified
 from funcgrad._programs.inline import inlined, with_programs_inside
 from funcgrad._programs.program import Program
@@ -39,7 +39,7 @@ def prepared(program: Program, relaxed: bool = False) -> Program:
         another order.
     """
     rewritten = with_programs_inside(
-        control_forms.written_out(inlined(program)),
+        control_forms.written_out(inlined(control_forms.in_blocks(inlined(program), _all))),
         lambda body: prepared(optimize(body, relaxed), relaxed),
     )
     formulas = bodies_for(rewritten, _is_evaluated_by_formula)
@@ -52,9 +52,14 @@ def prepared(program: Program, relaxed: bool = False) -> Program:
 
 def prepared_exactly(program: Program) -> Program:
     """Rewrite a program as ``prepared`` does, but so that all results keep every bit."""
-    outside = control_forms.written_out(inlined(program))
+    outside = control_forms.written_out(control_forms.in_blocks(inlined(program), _all))
     rewritten = with_programs_inside(outside, prepared_exactly)
     return simplified(decomposed(rewritten, _is_evaluated_by_formula))
+
+
+def _all(loop: Loop) -> int:
+    """Return how many examples run together: operations on whole arrays take NumPy little time."""
+    return loop.length or 0
 
 
 def written_out(program: Program) -> Program:

@@ -297,6 +297,10 @@ class Loop(NamedTuple):
     checkpoints : int or None
         The approximate number of states that reverse mode stores for a loop with a condition; None
         for all.
+    examples : bool
+        Whether each step is one example of a batch, which reads no result of another: such a loop
+        carries nothing. Where that is faster, several steps are run as one, by
+        ``Control.together``.
     """
 
     body: Any
@@ -307,6 +311,7 @@ class Loop(NamedTuple):
     reverse: bool = False
     unroll: int = 1
     checkpoints: int | None = None
+    examples: bool = False
 
     def parts(self, entries: Sequence[T]) -> tuple[Sequence[T], Sequence[T], Sequence[T]]:
         """Split a sequence with an entry for each operand into shared, carried and array parts."""
@@ -361,6 +366,9 @@ class Control:
     begins : callable, optional
         ``(**params)`` to the operation with which this one begins, its parameters, and the number
         of first operands that it takes: a compiler runs it once for both.
+    together : callable, optional
+        ``(size, **params)`` to a program for so many steps of a loop over examples. It takes the
+        shared operands, and arrays of ``size`` examples, and returns arrays of ``size`` results.
     """
 
     runs: Callable[..., Sequence[tuple[Any, int | None]]]
@@ -368,6 +376,7 @@ class Control:
     form: Callable[..., Any] | None = None
     leaner: Callable[..., tuple[Mapping[str, Any], list[int], list[int]] | None] | None = None
     begins: Callable[..., tuple[Any, Mapping[str, Any], int]] | None = None
+    together: Callable[..., Any] | None = None
 
 
 class AlongAxis(NamedTuple):
