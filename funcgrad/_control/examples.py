@@ -10,6 +10,20 @@ operations on whole arrays take less time, as in NumPy, several examples or all 
 >>> triple = fg.vmap(lambda x: fg.while_loop(lambda c: c < 9.0, lambda c: c * 3.0, x))
 >>> print(fg.program(triple)(fg.tensor([1.0, 4.0])).to_text(sources=False))
 program <lambda>(x: float64[2]) -> float64[2]
+  a: float64[2] = scan x body=<<lambda>> carried=0 examples=True length=2 shared=0
+    program <lambda>(a: float64[]) -> float64[]
+      b: float64[] = while_loop a body=<<lambda>> carried=1 condition=<<lambda>> shared=0
+        program <lambda>(a: float64[]) -> float64[]
+          b = constant 3.0
+          c: float64[] = multiply a b
+          return c
+        program <lambda>(a: float64[]) -> bool[]
+          b = constant 9.0
+          c: bool[] = less a b
+          return c
+      return b
+  return a
+
 """
 
 from __future__ import annotations
@@ -90,7 +104,11 @@ def differs(form: Loop | Choice, flags: Flags) -> bool:
 
 
 def _dependent(program: Program, flags: Flags) -> tuple[list[bool], bool]:
-    """Return which results depend on flagged inputs, and whether steps or branches inside do."""
+    """Return which results depend on flagged inputs, and whether steps or branches inside do.
+
+    Where these do, results may depend on the inputs by the number of steps, too, but then nobody
+    asks which.
+    """
     known = [*flags, *[False] * len(program.constants)]
     is_different = False
     for equation in program.equations:
@@ -122,9 +140,9 @@ def _through(form: Loop | Choice, operands: Flags) -> tuple[list[bool], bool]:
     """Return which results of a loop or choice depend on flagged operands, as ``_dependent``."""
     if isinstance(form, Choice):
         outcomes = [_dependent(branch, operands[1:]) for branch in form.branches]
-        is_different = operands[0] or any([inside for _, inside in outcomes])
-        columns = zip(*[results for results, _ in outcomes], strict=True)
-        return [operands[0] or any(column) for column in columns], is_different
+        columns = zip(*[branch_results for branch_results, _ in outcomes], strict=True)
+        is_different = operands[0] or True in [inside for _, inside in outcomes]
+        return [*map(any, columns)], is_different
     shared, carry, xs = form.parts(operands)
 
     def step(state: list[bool]) -> tuple[tuple[list[bool], bool], list[bool]]:
@@ -132,7 +150,6 @@ def _through(form: Loop | Choice, operands: Flags) -> tuple[list[bool], bool]:
         if form.condition is not None:
             (ends,), _ = _dependent(form.condition, [*shared, *state])
             is_different |= ends
-            results = [ends or flag for flag in results]
         return (results, is_different), results
 
     state, (results, is_different) = spread(carry, step)

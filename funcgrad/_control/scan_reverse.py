@@ -283,8 +283,9 @@ class ScanRecording:
             xs = [view(x, key=Key((slice(start, start + length),))) for x in xs]
         specs = [*specs_inside([*shared, *state]), *map(_slice_spec, xs)]
         program = flat_program(f"{loop.body.name}_{step.__name__}", run, specs)
-        settings = {"unroll": loop.unroll, "examples": loop.examples}
-        moved = Loop(program, len(shared), len(state), length, reverse=reverse, **settings)
+        moved = loop._replace(
+            body=program, shared=len(shared), carried=len(state), length=length, reverse=reverse
+        )
         return self._apply([*shared, *state, *xs], moved)
 
 

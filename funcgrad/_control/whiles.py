@@ -112,7 +112,7 @@ def while_loop(
     gives every example a condition of its own, the loop goes on until it holds for none, and an
     example that has come to its end stays as it is (outside of programs a large batch goes on with
     the examples that are left, where they are few): further steps have no effect on it, nor on its
-    derivatives.
+    derivatives. In machine code each example, or a block of them, runs by itself.
 
     With ``c`` checkpoints and ``n`` steps reverse mode computes each step about log n / log c
     times.

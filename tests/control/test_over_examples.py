@@ -16,11 +16,12 @@ import pytest
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad._backends.native.block_sizes import block_size
+from funcgrad._backends.numpy.backend import NUMPY
 from funcgrad._core.structure.structures import Control, Loop
 from funcgrad._programs.program import Program
 from tests.together import together
 
-SIZES = [2, 16, 125, 131, 1000]
+SIZES = [2, 16, 131, 401, 1000]
 BACKENDS = ["numpy", "native"]
 M = np.array([[4.0, 1.0, 0.5], [1.0, 3.0, 1.0], [0.5, 1.0, 5.0]])
 TIMES = np.linspace(0.0, 2.0, 24)
@@ -99,6 +100,12 @@ def counted(x: Any) -> Any:
     return fg.fori_loop(0, fnp.astype(x * 9.0, np.int64), lambda i, y: y * 0.75 + i, x)
 
 
+def sorted_until(x: Any) -> Any:
+    """Steps that NumPy runs."""
+    step = lambda y: fnp.sort(-y) + 0.5  # noqa: E731
+    return fg.while_loop(lambda y: y[0] < 0.2, step, x * np.array([3.0, -2.0]))
+
+
 FUNCTIONS = [root, escape, solved, fitted, chosen, chosen_matrix, walked, nested, counted]
 EXACT = [root, escape, chosen, walked, nested, counted]
 """Functions of operations that are rounded once."""
@@ -158,7 +165,12 @@ def test_a_permuted_batch_gives_permuted_bits(f: Any, size: int) -> None:
 @together("f", FUNCTIONS, ids=lambda f: f.__name__)
 @together("value", [np.nan, np.inf, 1e9])
 def test_an_example_does_not_change_others(f: Any, value: float) -> None:
-    if (f, value) in ((chosen_matrix, np.inf), (counted, 1e9), (counted, np.nan), (counted, np.inf)):
+    if (f, value) in (
+        (chosen_matrix, np.inf),
+        (counted, 1e9),
+        (counted, np.nan),
+        (counted, np.inf),
+    ):
         return  # refused, or very long
     x = numbers(140)
     own = fg.jit(fg.vmap(f), backend="native")
@@ -233,7 +245,7 @@ def test_which_loops_go_over_examples() -> None:
     x = numbers(5)
     for f in FUNCTIONS:
         (loop,) = loops_over_examples(fg.program(fg.vmap(f))(x))
-        assert loop.length == 5 and not loop.carried
+        assert (loop.length, loop.carried) == (5, 0)
     shared_end = lambda x: fg.fori_loop(0, 5, lambda i, y: y * x, x)  # noqa: E731
     assert not loops_over_examples(fg.program(fg.vmap(shared_end))(x))
     until = lambda x, n: fg.fori_loop(0, n, lambda i, y: y * x, x)  # noqa: E731
@@ -255,7 +267,40 @@ def test_values_that_all_share_are_not_copied() -> None:
     assert [spec.shape for spec in loop.body.inputs[loop.shared :]] == [()] * 2
 
 
-@pytest.mark.parametrize(("f", "sizes"), [(root, (125,)), (solved, (8,)), (fitted, (1,))])
+def test_the_way_back_goes_over_examples() -> None:
+    x = numbers(5)
+    total = lambda x: fnp.sum(fg.vmap(root)(x) ** 2)  # noqa: E731
+    for derived in (fg.grad(total), fg.vmap(fg.value_and_grad(root)), fg.vmap(fg.grad(solved_sum))):
+        names = [
+            loop.body.equations[0].name for loop in loops_over_examples(fg.program(derived)(x))
+        ]
+        assert names[-1] == "while_reverse"
+        assert {*names} <= {"while_loop", "while_reverse"}
+
+
+def solved_sum(x: Any) -> Any:
+    return fnp.sum(solved(x))
+
+
+def test_numpy_runs_all_examples_together() -> None:
+    for f in FUNCTIONS:
+        prepared = NUMPY.prepare(fg.program(fg.vmap(f))(numbers(5)), False)
+        assert not loops_over_examples(prepared)
+        names = [equation.name for equation in prepared.equations]
+        assert names.count("scan") == (f is walked)
+
+
+@pytest.mark.parametrize(
+    ("f", "sizes"),
+    [
+        (root, (200,)),
+        (solved, (8,)),
+        (fitted, (1,)),
+        (chosen, (1000,)),
+        (chosen_matrix, (1,)),
+        (sorted_until, (1000,)),
+    ],
+)
 def test_the_work_of_a_step_chooses_how_many_examples_run_together(f: Any, sizes: Any) -> None:
     loops = loops_over_examples(fg.program(fg.vmap(f))(numbers(1000)))
     assert tuple(map(block_size, loops)) == sizes
@@ -340,11 +385,25 @@ def test_dtypes(dtype: str, backend: str) -> None:
 def test_numbers_of_python_in_a_batch() -> None:
     """An example counts by a Python number, as outside of a batch."""
     x = np.arange(1, 20).astype("float32") / 8
-    f = lambda x: fg.while_loop(lambda c: c[0] * c[1] < 9.0, lambda c: (c[0] + 1, c[1] * 1.1), (0, x))  # noqa: E731
+    step = lambda c: (c[0] + 1, c[1] * 1.1)  # noqa: E731
+    f = lambda x: fg.while_loop(lambda c: c[0] * c[1] < 9.0, step, (0, x))  # noqa: E731
     for backend in BACKENDS:
         n, y = fg.jit(fg.vmap(f), backend=backend)(x)
         assert (n.dtype, y.dtype) == (np.int64, np.float32)
         equal_bits((n[7], y[7]), fg.tree.map(np.asarray, f(x[7])))
+
+
+def test_numbers_that_an_earlier_loop_counted() -> None:
+    """In a function that was staged for one example, the count is a number of Python's."""
+
+    def f(x: Any) -> Any:
+        count = fg.while_loop(lambda n: n * n < x, lambda n: n + 1.0, 0.0)
+        return fg.while_loop(lambda c: c[1] < 30.0, lambda c: (c[0], c[1] + c[0]), (count, x))
+
+    x = np.arange(1, 20).astype("float32")
+    for own in (fg.vmap(fg.jit(f)), fg.jit(fg.vmap(fg.jit(f)))):
+        count, y = own(x)
+        equal_bits((count[7], y[7]), fg.tree.map(np.asarray, f(x[7])))
 
 
 def test_forms_of_programs() -> None:
