@@ -144,7 +144,8 @@ def cond(
     function is staged as well, to learn the dtypes that it would return. In a program it is one
     operation, and one branch runs. Where ``vmap`` gives every example a predicate of its own,
     a branch runs on the whole batch if any example chooses it, or outside of programs on the
-    examples that choose it if they are few in a large batch. Each example gets the result of the
+    examples that choose it if they are few in a large batch; in machine code an example runs
+    only the branch that it chooses if that is large. Each example gets the result of the
     branch that it chose. The other branch adds nothing to its derivative, not even an infinity,
     and raises no error for it: an operation that might, such as the inverse of a singular matrix,
     gets the values of an example that chose the branch.
