@@ -61,12 +61,10 @@ def over_examples(
     size: int,
     args: Sequence[Value],
     flags: Flags,
-    numbers: Flags,
 ) -> tuple[list[Value], Loop]:
     """Stage an operation for one example; return a loop over a batch, and its operands.
 
-    Flagged operands have the batch. ``numbers`` tells which operands are Python numbers for one
-    example.
+    Flagged operands have the batch.
     """
     order = sorted(range(len(args)), key=flags.__getitem__)  # what all examples share comes first
     places = sorted(range(len(args)), key=order.__getitem__)
@@ -75,9 +73,7 @@ def over_examples(
         return operation([values[place] for place in places])
 
     specs = [
-        Spec(shape_of(args[k])[1:], dtype_of(args[k]), numbers[k])
-        if flags[k]
-        else spec_inside(args[k])
+        Spec(shape_of(args[k])[1:], dtype_of(args[k])) if flags[k] else spec_inside(args[k])
         for k in order
     ]
     loop = Loop(flat_program(name, one, specs), len(args) - sum(flags), 0, size, examples=True)

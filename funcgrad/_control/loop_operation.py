@@ -147,16 +147,12 @@ class LoopCall(ControlCall):
     def _by_example(
         self, size: int, args: Values, flags: Sequence[bool]
     ) -> tuple[list[Value], list[bool]]:
-        fixed = self.sweeps.programs[-1].inputs if self.sweeps.later else self.loop.body.inputs
-        stop = len(fixed) if self.sweeps.later else self.loop.shared + self.loop.carried
-        numbers = [k < stop and fixed[k].weak for k in range(len(args))]
         values, loop = over_examples(
             lambda operands: list(self.primitive(*operands, **self.params)),
             self.loop.body.name,
             size,
             args,
             flags,
-            numbers,
         )
         return apply_loop(values, loop), [True] * len(loop.body.outputs)
 

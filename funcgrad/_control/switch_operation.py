@@ -294,14 +294,12 @@ class SwitchCall(ControlCall):
             ]
             return apply_switch(args[0], args[1:], programs), wanted
         if may_run_apart(size, args, self.branches):
-            numbers = [False, *[spec.weak for spec in self.branches[0].inputs]]
             values, loop = over_examples(
                 lambda operands: list(self.primitive(*operands, **self.params)),
                 self.branches[0].name,
                 size,
                 args,
                 flags,
-                numbers,
             )
             return apply_loop(values, loop), [True] * len(loop.body.outputs)
         results = []
