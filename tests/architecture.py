@@ -72,6 +72,8 @@ DEFERRED_IMPORTS: Mapping[str, frozenset[str]] = {
     "funcgrad.sparse.constructors": frozenset({"funcgrad.random"}),
     # A pullback is pickled as its program.
     "funcgrad._transforms.transformed": frozenset({"funcgrad._transforms.stage"}),
+    # A batch in blocks is a loop.
+    "funcgrad._transforms.batch": frozenset({"funcgrad._control.blocks"}),
     # A program's forms are functions of it, which its methods offer.
     "funcgrad._programs.program": frozenset(
         {

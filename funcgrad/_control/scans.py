@@ -239,7 +239,7 @@ def _checkpointed(
     def chunks(carry: Any) -> tuple[Any, Any]:
         folded = slices.folded(count, size)
         end, ys = _scan("scan", checkpoint(chunk), carry, folded, reverse)
-        return end, pytrees.map(_unfolded, ys)
+        return end, pytrees.map(unfolded, ys)
 
     if whole == slices.length:
         return chunks(init)
@@ -250,7 +250,7 @@ def _checkpointed(
     else:
         carry, first = chunks(init)
         carry, last = _scan("scan", f, carry, remainder, reverse, unroll)
-    return carry, pytrees.map(_concatenated, first, last)
+    return carry, pytrees.map(concatenated, first, last)
 
 
 def _chunk(every: int | str, length: int) -> int:
@@ -259,13 +259,14 @@ def _chunk(every: int | str, length: int) -> int:
     return max(1, min(count_of("scan", "checkpoint_every", every, other=" or 'sqrt'"), length))
 
 
-def _unfolded(y: Any) -> Any:
+def unfolded(y: Any) -> Any:
     """Merge the axes of chunks and of the steps in a chunk."""
     shape = shape_of(y)
     return wrap(reshape(concrete(y), shape=(shape[0] * shape[1], *shape[2:])))
 
 
-def _concatenated(first: Any, last: Any) -> Any:
+def concatenated(first: Any, last: Any) -> Any:
+    """Put two results together along axis 0."""
     return wrap(concatenate(concrete(first), concrete(last), axis=0))
 
 
@@ -315,22 +316,24 @@ def map(f: Callable[[Any], Any], xs: Any, batch_size: int | None = None) -> Any:
     check_function("map", f)
     slices = ScannedArrays("map", xs, None)
     if batch_size is None:
-        return _mapped(f, slices)
+        return mapped("map", f, slices)
     size = count_of("map", "batch_size", batch_size)
     count, left = divmod(slices.length, size)
     if not count:
-        return _mapped(f, slices) if not left else vmap(f)(slices.tree(slices.values))
-    ys = pytrees.map(_unfolded, _mapped(vmap(f), slices.folded(count, size)))
+        return mapped("map", f, slices) if not left else vmap(f)(slices.tree(slices.values))
+    ys = pytrees.map(unfolded, mapped("map", vmap(f), slices.folded(count, size)))
     if not left:
         return ys
     remainder = slices.between(count * size, slices.length)
     last = vmap(f)(remainder.tree(remainder.values))
-    return pytrees.map(_concatenated, ys, last)
+    return pytrees.map(concatenated, ys, last)
 
 
-def _mapped(f: Callable[[Any], Any], slices: ScannedArrays) -> Any:
+def mapped(operation: str, f: Callable[[Any], Any], slices: ScannedArrays) -> Any:
+    """Call a function for each slice, and stack its results."""
+
     @wraps(f)
     def step(carry: Any, x: Any) -> Any:
         return carry, f(x)
 
-    return _scan("map", step, None, slices)[1]
+    return _scan(operation, step, None, slices)[1]

@@ -8,7 +8,7 @@ Tensor([10., 20.])
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import partial, wraps
 from operator import index
 from typing import Any, ParamSpec
 
@@ -29,12 +29,12 @@ from funcgrad._transforms.arguments import (
     leaf_name,
     values_of,
 )
-from funcgrad._transforms.batch_runs import Batch, RunOutcome, placed_tree
+from funcgrad._transforms.batch_runs import Batch, RunOutcome, axes_of_results, placed_tree
 from funcgrad._transforms.batcher import REFUSES, SELECTS, Batcher
 from funcgrad._transforms.callables import Axes
 from funcgrad._transforms.paths import MANY_PATHS, Group
 from funcgrad._transforms.transformed import Watched
-from funcgrad.errors import BatchError, BatchWarning, FuncgradError
+from funcgrad.errors import ArgumentError, BatchError, BatchWarning, FuncgradError
 from funcgrad.tensor.tensor import wrap
 
 P = ParamSpec("P")  # named once only: so mypy knows the type of a lambda handed through
@@ -50,6 +50,7 @@ def vmap(
     out_axes: Any = 0,
     axis_size: int | None = None,
     branches: bool = True,
+    batch_size: int | None = None,
 ) -> Callable[..., Any]:
     """Map a function over an axis of its arguments, without a loop.
 
@@ -72,6 +73,10 @@ def vmap(
     branches : bool
         Whether ``f`` may look at values of single examples in Python, as by ``if``, ``while``,
         ``int(t)`` or ``float(t)``. If false, ``f`` runs once, and such a look is an error.
+    batch_size : int, optional
+        The number of examples that run at once: larger batches run in blocks, one after another,
+        so that memory holds the intermediate values of one block; the last one may be smaller. In
+        a program the blocks are a loop. By default all examples run at once.
 
     Returns
     -------
@@ -83,6 +88,8 @@ def vmap(
     BatchError
         Batch sizes differ, an axis is out of bounds, or nothing is mapped. The results of two
         examples have other trees or shapes. ``f`` swallowed the exception that abandons a run.
+    ArgumentError
+        ``batch_size`` is not a positive integer.
     TracerError
         ``f`` needs the value of a single example for something that is not control flow, or at all
         if ``branches`` is false.
@@ -132,8 +139,10 @@ def vmap(
     check_function("vmap", f)
     check_in_axes(in_axes)
 
-    call = batched(f, in_axes, out_axes, axis_size, branches)
-    return Watched(call, "vmap", (vmap, (f, in_axes, out_axes, axis_size, branches)))
+    check_batch_size("vmap", batch_size)
+    options = in_axes, out_axes, axis_size, branches
+    call = batched(f, *options) if batch_size is None else _in_blocks(f, *options, batch_size)
+    return Watched(call, "vmap", (vmap, (f, *options, batch_size)))
 
 
 def batched(
@@ -149,15 +158,7 @@ def batched(
     follows = SELECTS if branches else REFUSES
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        leaves, structure = pytrees.flatten((args, kwargs))
-        axes = _in_axes(in_axes, args, kwargs, structure)
-        name = partial(leaf_name, f)
-        values = call_values("vmap", f, leaves, structure)
-        axes = [
-            _normal(axis, value, structure, k, name)
-            for k, (axis, value) in enumerate(zip(axes, values, strict=True))
-        ]
-        size = _size(values, axes, axis_size, structure, name)
+        values, structure, axes, size = _examples(f, in_axes, axis_size, args, kwargs)
         with begin_level() as level:
             batcher = Batcher(level, size, follows)
             followed = [
@@ -189,6 +190,72 @@ def batched(
         return batch.call(RunOutcome(batcher, out, error), out_axes, warn, report)
 
     return call
+
+
+def _examples(
+    f: Callable[..., Any],
+    in_axes: Axes,
+    axis_size: int | None,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+) -> tuple[list[Value], Structure, list[int | None], int]:
+    """The leaves of a batch's arguments, their structure and axes, and the number of examples."""
+    leaves, structure = pytrees.flatten((args, kwargs))
+    axes = _in_axes(in_axes, args, kwargs, structure)
+    name = partial(leaf_name, f)
+    values = call_values("vmap", f, leaves, structure)
+    axes = [
+        _normal(axis, value, structure, k, name)
+        for k, (axis, value) in enumerate(zip(axes, values, strict=True))
+    ]
+    return values, structure, axes, _size(values, axes, axis_size, structure, name)
+
+
+def _in_blocks(
+    f: Callable[..., Any],
+    in_axes: Axes,
+    out_axes: object,
+    axis_size: int | None,
+    branches: bool,
+    batch_size: int,
+) -> Callable[..., Any]:
+    """``batched`` for blocks of so many examples."""
+    whole = batched(f, in_axes, out_axes, axis_size, branches)
+
+    def call(*args: object, **kwargs: object) -> Any:
+        from funcgrad._control.blocks import in_blocks  # loops are made of batches
+
+        values, structure, axes, size = _examples(f, in_axes, axis_size, args, kwargs)
+        mapped = {k: axis for k, axis in enumerate(axes) if axis is not None}
+        if size <= batch_size or not mapped:
+            return whole(*args, **kwargs)
+
+        @wraps(f)
+        def example(leaves: Sequence[Any]) -> Any:
+            followed: list[Any] = [wrap(value) for value in values]
+            for k, leaf in zip(mapped, leaves, strict=True):
+                followed[k] = leaf
+            inner_args, inner_kwargs = pytrees.unflatten(structure, followed)
+            return f(*inner_args, **inner_kwargs)
+
+        run = batched(example, 0, pytrees.map(lambda _: 0, out_axes), None, branches)
+        arrays = [move_axis(values[k], axis, 0) for k, axis in mapped.items()]
+
+        def carry_batch(results: Structure) -> list[bool]:
+            return [axis is not None for axis in axes_of_results(out_axes, results)]
+
+        parts, results = in_blocks(run, arrays, batch_size, carry_batch)
+        return placed_tree(parts, results, out_axes, size)
+
+    return call
+
+
+def check_batch_size(operation: str, batch_size: int | None) -> None:
+    """Check that a number of examples is a positive integer or None."""
+    if batch_size is not None and not (is_whole(batch_size) and index(batch_size) > 0):
+        raise ArgumentError(
+            f"{operation}: batch_size has to be a positive integer or None, not {batch_size!r}."
+        )
 
 
 def _warning_of_many_paths(f: Callable[..., Any]) -> Callable[[str], None]:

@@ -259,12 +259,17 @@ def _one_structure(paths: Sequence[Path[tuple[list[Part], Structure]]]) -> Struc
     return structure
 
 
-def placed_tree(parts: Iterable[Part], structure: Structure, out_axes: Any, size: int) -> Any:
-    """The results as trees, with the batch on the axes that the user chose."""
+def axes_of_results(out_axes: object, structure: Structure) -> list[Any]:
+    """The axis of each result that the user chose."""
     try:
-        axes = pytrees.broadcast_prefix(out_axes, structure, "out_axes")
+        return pytrees.broadcast_prefix(out_axes, structure, "out_axes")
     except FuncgradError as error:
         raise BatchError(f"vmap: out_axes does not fit the function's result: {error}") from None
+
+
+def placed_tree(parts: Iterable[Part], structure: Structure, out_axes: Any, size: int) -> Any:
+    """The results as trees, with the batch on the axes that the user chose."""
+    axes = axes_of_results(out_axes, structure)
     placed = [
         wrap(_placed(value, axis, structure, leaf, size))
         for leaf, (value, axis) in enumerate(zip(parts, axes, strict=True))

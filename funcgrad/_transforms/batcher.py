@@ -353,10 +353,7 @@ class Batcher(Trace):
 
         If the examples do not agree about it, the run goes on for those that agree with this one.
 
-        Raises
-        ------
-        Division
-            The run cannot go on for some examples only.
+        Raises a `Division` if the run cannot go on for some examples only.
         """
         if not self._open and (interpreter := self._successor()):
             return interpreter.look_at(interpreter.parts(tracer)[0], use, exact)
@@ -371,7 +368,7 @@ class Batcher(Trace):
         if self.masked is None and type(data) not in RAW and self._can_narrow():
             self.masked = None if self.divisions else path_for_patterns(self.size, data, use)
         if self.masked is not None and not self.masked.refused:
-            return self.masked.choose(self, data, use)
+            return self.masked.choose(self.follow, data, use)
         raw = np.asarray(data if type(data) in RAW else data._reveal(use, exact))
         if self.size == 1:
             return raw[0]
@@ -480,11 +477,19 @@ class Batcher(Trace):
         return True
 
 
-def _batched_again(primitive: Primitive, flags: Any, params: Any, size: int, values: Any) -> object:
-    return primitive.batch(primitive, size, values, flags, params)
+def _batched_again(
+    primitive: Primitive,
+    flags: Sequence[bool],
+    params: Mapping[str, object],
+    size: int,
+    values: Sequence[Value],
+) -> object:
+    return primitive.batch(primitive, size, tuple(values), flags, params)
 
 
-def _called_again(call: Composite, flags: Any, size: int, values: Any) -> object:
+def _called_again(
+    call: Composite, flags: Sequence[bool], size: int, values: Sequence[Value]
+) -> object:
     return call.batch(size, values, flags)
 
 

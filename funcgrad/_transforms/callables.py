@@ -190,6 +190,7 @@ class JacobianTransformation(Protocol):
         argnums: Literal[0] = 0,
         has_aux: Literal[False] = False,
         holomorphic: bool = False,
+        batch_size: int | None = None,
     ) -> Jacobian[Primal, P, Result]: ...
     @overload
     def __call__(
@@ -199,6 +200,7 @@ class JacobianTransformation(Protocol):
         *,
         has_aux: Literal[True],
         holomorphic: bool = False,
+        batch_size: int | None = None,
     ) -> Callable[P, tuple[Any, Auxiliary]]: ...
     @overload
     def __call__(
@@ -207,6 +209,7 @@ class JacobianTransformation(Protocol):
         argnums: Argnums = 0,
         has_aux: bool = False,
         holomorphic: bool = False,
+        batch_size: int | None = None,
     ) -> Callable[..., Any]: ...
 
 

@@ -320,7 +320,7 @@ class VjpCall(RuleCall):
         return forward, backward
 
     def _pulled_along(
-        self, residuals: Any, batcher: Batcher, cts: Values
+        self, residuals: object, batcher: Batcher, cts: Values
     ) -> Path[Sequence[tuple[Value, bool]]]:
         """Pull cotangents of a batch back for those examples whose residuals a trace has saved."""
         leaves, structure = pytrees.flatten(residuals)

@@ -28,7 +28,7 @@ from funcgrad._transforms.arguments import (
     pair,
 )
 from funcgrad._transforms.auxiliary import WithAux
-from funcgrad._transforms.batch import vmap
+from funcgrad._transforms.batch import check_batch_size, vmap
 from funcgrad._transforms.callables import Argnums, JacobianTransformation
 from funcgrad._transforms.forward import check_pairs, jvp
 from funcgrad._transforms.reverse import grad, vjp
@@ -59,6 +59,29 @@ def _basis(specs: Sequence[Spec], unit: complex = 1.0) -> list[np.ndarray[Any, A
     return parts
 
 
+def _over_basis(
+    f: Callable[..., Any],
+    specs: Sequence[Spec],
+    unit: complex = 1.0,
+    out_axes: int = 0,
+    batch_size: int | None = None,
+) -> Any:
+    """Call a function of the leaves of a vector for each unit vector of the whole space."""
+    if batch_size is None:
+        return vmap(f, out_axes=out_axes)(*_basis(specs, unit))
+    ends = np.cumsum([prod(spec.shape) for spec in specs])
+
+    def at(place: Value) -> Any:  # so that memory never holds all unit vectors
+        leaves = []
+        for spec, end in zip(specs, ends, strict=True):
+            places = np.arange(end - prod(spec.shape), end).reshape(spec.shape)
+            factor = unit if spec.dtype.kind == "c" or unit == 1.0 else 0.0
+            leaves.append((wrap(places) == place).astype(spec.dtype) * spec.dtype.type(factor))
+        return f(*leaves)
+
+    return vmap(at, out_axes=out_axes, batch_size=batch_size)(np.arange(ends[-1]))
+
+
 def _split(x: Value, shapes: Sequence[Shape], axis_last: bool) -> list[Any]:
     """Cut the axis of all unit vectors, the last or the first, into the leaves' own axes."""
     value, start = concrete(x), 0
@@ -76,7 +99,11 @@ def _split(x: Value, shapes: Sequence[Shape], axis_last: bool) -> list[Any]:
 @_typed
 @answering
 def jacfwd(
-    f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, holomorphic: bool = False
+    f: Callable[..., Any],
+    argnums: Argnums = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    batch_size: int | None = None,
 ) -> Callable[..., Any]:
     """Transform a function into one that returns its Jacobian, by forward mode.
 
@@ -94,6 +121,8 @@ def jacfwd(
     holomorphic : bool
         For complex arguments: if true, ``f`` is holomorphic and the result is f'(z). Otherwise the
         results of ``f`` have to be real, and the result is df/dx + i df/dy, as for ``grad``.
+    batch_size : int, optional
+        The number of passes that run at once, as for ``vmap``: it bounds the memory.
 
     Returns
     -------
@@ -111,6 +140,7 @@ def jacfwd(
     """
     check_function("jacfwd", f)
     check_argnums("jacfwd", argnums, has_aux)
+    check_batch_size("jacfwd", batch_size)
 
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         chosen = choose("jacfwd", f, args, argnums)
@@ -128,8 +158,7 @@ def jacfwd(
         push = WithAux(tangent_and_aux)
 
         def push_basis(unit: complex) -> Any:
-            basis = _basis(specs, unit)
-            return vmap(push, out_axes=-1)(*basis) if basis else push()
+            return _over_basis(push, specs, unit, -1, batch_size) if specs else push()
 
         tangent = push_basis(1.0)
         _check("jacfwd", specs, tangent, holomorphic)
@@ -145,15 +174,22 @@ def jacfwd(
             return chosen.result(parts)
 
         result = pytrees.map(in_tree, tangent)
-        return (result, push.aux) if has_aux else result
+        if not has_aux or batch_size is None:
+            return (result, push.aux) if has_aux else result
+        out = f(*chosen.arguments(args, primals), **kwargs)
+        return result, pair("jacfwd", out)[1]  # not from inside of the loop over blocks
 
-    return Watched(jacobian, "jacfwd", (jacfwd, (f, argnums, has_aux, holomorphic)))
+    return Watched(jacobian, "jacfwd", (jacfwd, (f, argnums, has_aux, holomorphic, batch_size)))
 
 
 @_typed
 @answering
 def jacrev(
-    f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, holomorphic: bool = False
+    f: Callable[..., Any],
+    argnums: Argnums = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    batch_size: int | None = None,
 ) -> Callable[..., Any]:
     """Transform a function into one that returns its Jacobian, by reverse mode.
 
@@ -171,6 +207,8 @@ def jacrev(
     holomorphic : bool
         For complex arguments: if true, ``f`` is holomorphic and the result is f'(z). Otherwise the
         results of ``f`` have to be real, and the result is df/dx + i df/dy, as for ``grad``.
+    batch_size : int, optional
+        The number of passes that run at once, as for ``vmap``: it bounds the memory.
 
     Returns
     -------
@@ -186,6 +224,7 @@ def jacrev(
     """
     check_function("jacrev", f)
     check_argnums("jacrev", argnums, has_aux)
+    check_batch_size("jacrev", batch_size)
 
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         chosen = choose("jacrev", f, args, argnums)
@@ -204,10 +243,11 @@ def jacrev(
             return pullback(pytrees.unflatten(structure, cts))
 
         # By argument leaf: the rows for all outputs, which are cut into the results' leaves.
-        rows = vmap(pull)(*_basis(outputs)) if outputs else ()
+        rows = _over_basis(pull, outputs, batch_size=batch_size) if outputs else ()
         both = not holomorphic and any(spec.dtype.kind == "c" for spec in outputs)
         if both:  # the arguments are real
-            rows = pytrees.map(lambda x, y: x + 1j * y, rows, vmap(pull)(*_basis(outputs, 1j)))
+            imaginary = _over_basis(pull, outputs, 1j, batch_size=batch_size)
+            rows = pytrees.map(lambda x, y: x + 1j * y, rows, imaginary)
         elif holomorphic:
             rows = pytrees.map(lambda row: row.conj(), rows)
         columns = [_split(row, [out.shape for out in outputs], axis_last=False) for row in rows]
@@ -220,13 +260,17 @@ def jacrev(
         result = pytrees.unflatten(structure, per_output)
         return (result, aux[0]) if has_aux else result
 
-    return Watched(jacobian, "jacrev", (jacrev, (f, argnums, has_aux, holomorphic)))
+    return Watched(jacobian, "jacrev", (jacrev, (f, argnums, has_aux, holomorphic, batch_size)))
 
 
 @_typed
 @answering
 def hessian(
-    f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, holomorphic: bool = False
+    f: Callable[..., Any],
+    argnums: Argnums = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    batch_size: int | None = None,
 ) -> Callable[..., Any]:
     """Transform a function into one that returns its Hessian, the matrix of second derivatives.
 
@@ -243,6 +287,8 @@ def hessian(
         Whether ``f`` returns a pair ``(result, aux)``; ``aux`` is returned unchanged.
     holomorphic : bool
         If true, ``f`` is holomorphic and the result is f''(z).
+    batch_size : int, optional
+        The number of rows that are computed at once, as for ``vmap``: it bounds the memory.
 
     Returns
     -------
@@ -259,8 +305,10 @@ def hessian(
     """
     check_function("hessian", f)
     check_argnums("hessian", argnums, has_aux)
-    both = jacfwd(jacrev(f, argnums, has_aux, holomorphic), argnums, has_aux, holomorphic)
-    return Watched(both, "hessian", (hessian, (f, argnums, has_aux, holomorphic)))
+    check_batch_size("hessian", batch_size)
+    rows = jacrev(f, argnums, has_aux, holomorphic)
+    both = jacfwd(rows, argnums, has_aux, holomorphic, batch_size)
+    return Watched(both, "hessian", (hessian, (f, argnums, has_aux, holomorphic, batch_size)))
 
 
 @watched

@@ -18,6 +18,7 @@ Tensor([[1., 0.],
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from math import prod
 from typing import Any, Final
@@ -71,8 +72,11 @@ class MaskedPath:
         self.others: list[tuple[bool, ...]] = []
         self.refused = not most
 
-    def choose(self, batcher: Any, data: Value, use: str) -> Raw:
-        """Answer a look at a value, whose batch is on axis 0, and keep who would answer so."""
+    def choose(self, follow: Callable[[Value], Value], data: Value, use: str) -> Raw:
+        """Answer a look at a value, whose batch is on axis 0, and keep who would answer so.
+
+        ``follow`` makes a tracer of the batch.
+        """
         if not _is_flag(data, use):
             self.refused = True
             raise UnstagedError("looks at more than truth values of a batch inside of another one")
@@ -89,7 +93,7 @@ class MaskedPath:
             self.others.append((*[answer for _, answer in self.answers], False))
         self.answers.append((users_line(), answer))
         self.mask = yes if answer else no
-        self._active.enter_context(with_active(batcher.follow(self.mask)))
+        self._active.enter_context(with_active(follow(self.mask)))
         return np.bool_(answer)
 
     def close(self) -> None:

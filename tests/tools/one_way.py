@@ -2,7 +2,7 @@
 
 Three classes have methods from higher layers: a tensor the array functions, a program its forms, a
 linear map its program, in which it is pickled. An error asks for a hint when it is raised. A random
-sparse matrix has random numbers.
+sparse matrix has random numbers. A batch in blocks is a loop.
 These imports at the time of a call do not count as dependencies on a higher layer.
 """
 
@@ -26,6 +26,7 @@ OF_METHODS: Final = (
     "funcgrad._programs.program -> funcgrad._transforms.saved",
     "funcgrad._programs.program -> funcgrad.interop.onnx.model_writer",
     "funcgrad._transforms.transformed -> funcgrad._transforms.stage",
+    "funcgrad._transforms.batch -> funcgrad._control.blocks",
     "funcgrad.sparse.constructors -> funcgrad.random",
 )
 

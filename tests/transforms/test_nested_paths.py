@@ -223,7 +223,7 @@ def negated(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def one_sided(function: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda self, data, use: np.bool_(True)
+    return lambda self, follow, data, use: np.bool_(True)
 
 
 def inverse(runs: list[Any], m: Any) -> Any:
