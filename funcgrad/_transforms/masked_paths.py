@@ -2,7 +2,7 @@
 
 Where an inner batch looks at values that differ between the examples of a batch around it, each
 example of the outer batch has a pattern of inner answers, and the outer batch would have to be
-divided by them: 100 examples of 100 numbers into 100 groups. Instead the inner function runs for
+divided by them: a batch of 100 batches into 100 groups. Instead the inner function runs for
 all pairs along each path that some pair takes, and masks select. Nothing around is divided.
 
 >>> import funcgrad as fg
@@ -36,7 +36,7 @@ from funcgrad._transforms.answers import UnstagedError, agree, answers_of
 
 _FEW_PATTERNS: Final = 4
 _PAIRS_FOR_A_PATTERN: Final = 1000
-"""A run that a pattern costs takes as long as an operation on so many more numbers."""
+"""A run that a pattern costs takes as long as an operation on so many more elements."""
 
 
 class MaskedPath:
