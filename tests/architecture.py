@@ -73,7 +73,7 @@ DEFERRED_IMPORTS: Mapping[str, frozenset[str]] = {
     # A pullback is pickled as its program.
     "funcgrad._transforms.transformed": frozenset({"funcgrad._transforms.stage"}),
     # A batch in blocks is a loop.
-    "funcgrad._transforms.batch": frozenset({"funcgrad._control.blocks"}),
+    "funcgrad._transforms.batch": frozenset({"funcgrad._control.batch_blocks"}),
     # A program's forms are functions of it, which its methods offer.
     "funcgrad._programs.program": frozenset(
         {

@@ -223,7 +223,7 @@ def _in_blocks(
     whole = batched(f, in_axes, out_axes, axis_size, branches)
 
     def call(*args: object, **kwargs: object) -> Any:
-        from funcgrad._control.blocks import in_blocks  # loops are made of batches
+        from funcgrad._control.batch_blocks import in_blocks  # loops are made of batches
 
         values, structure, axes, size = _examples(f, in_axes, axis_size, args, kwargs)
         mapped = {k: axis for k, axis in enumerate(axes) if axis is not None}

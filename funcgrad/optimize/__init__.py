@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 from funcgrad._hints.lookup import missing_from as _missing_from
 from funcgrad.optimize.curve_fit import curve_fit
-from funcgrad.optimize.least_squares import least_squares
-from funcgrad.optimize.minimize import minimize
-from funcgrad.optimize.minimize_scalar import minimize_scalar
-from funcgrad.optimize.root import fixed_point, root
-from funcgrad.optimize.root_scalar import root_scalar
+from funcgrad.optimize.fits import least_squares
+from funcgrad.optimize.minima import minimize
+from funcgrad.optimize.scalar_minima import minimize_scalar
+from funcgrad.optimize.scalar_roots import root_scalar
 from funcgrad.optimize.solution import Solution
+from funcgrad.optimize.system_roots import fixed_point, root
 
 __all__ = [
     "Solution",

@@ -31,7 +31,7 @@ _SLACK: Final = 1.0  # n0: how many steps more than bisection
 
 @pytree(slots=True)
 class Bracket:
-    """Two points with the function there, and what a method remembers.
+    """Two points with the function there, and the memory of the methods.
 
     Attributes
     ----------

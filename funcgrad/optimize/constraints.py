@@ -18,7 +18,7 @@ import funcgrad.numpy as fnp
 from funcgrad._control.carry import placed
 from funcgrad._transforms.arguments import check_function
 from funcgrad.errors import ArgumentError
-from funcgrad.optimize.problem import chosen
+from funcgrad.optimize.solver_arguments import chosen
 from funcgrad.tensor.tensor import Tensor
 from funcgrad.tree.vectors import ravel
 

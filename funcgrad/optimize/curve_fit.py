@@ -20,7 +20,7 @@ from funcgrad._control.carry import placed
 from funcgrad._hooks.result_watch import watched
 from funcgrad._transforms.arguments import check_function
 from funcgrad.errors import ArgumentError, ShapeError
-from funcgrad.optimize.least_squares import least_squares
+from funcgrad.optimize.fits import least_squares
 from funcgrad.scipy.linalg.triangular_systems import solve_triangular
 from funcgrad.scipy.optimize.problem import check_call
 from funcgrad.tensor.tensor import Tensor
@@ -81,7 +81,7 @@ def curve_fit(
 
     Notes
     -----
-    The covariance is that of a linear model with the Jacobian at the solution, (JᵀJ)⁻¹.
+    The covariance is (JᵀJ)⁻¹ with the Jacobian J at the solution, as if the model were linear.
 
     Examples
     --------

@@ -23,7 +23,7 @@ from funcgrad._control.choices import cond
 from funcgrad._control.whiles import while_loop
 from funcgrad._core.pytrees import pytree
 from funcgrad._transforms.jacobian import jacfwd, jacrev
-from funcgrad.optimize.losses import cost_of, weighted
+from funcgrad.optimize.robust_losses import cost_of, weighted
 from funcgrad.optimize.solution import (
     NOT_FINITE,
     RUNNING,
@@ -46,7 +46,7 @@ class DampingOptions:
     Attributes
     ----------
     damped : bool
-        Whether steps that succeed leave damping; without it they are those of Gauss and Newton.
+        Whether steps that succeed leave damping; without it they are steps of Gauss and Newton.
     scale : Tensor or None
         The scales of the unknowns; None takes the lengths of the Jacobian's columns.
     loss : str

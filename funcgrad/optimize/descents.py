@@ -58,7 +58,7 @@ class Descent:
     ----------
     x, value, gradient : Tensor
     memory : pytree
-        What the method remembers.
+        The memory of the method.
     nit, nfev, status : Tensor
     """
 
@@ -218,7 +218,7 @@ def _direction(now: Descent, method: str, slope: Tensor, free: Any) -> Tensor:
 
 
 def _following(now: Descent, method: str, step: Tensor, change: Tensor, lost: Tensor) -> Any:
-    """What the method remembers after a step; after one that failed, nothing."""
+    """The memory of the method after a step; it is empty after a step that failed."""
     if method == "l-bfgs":
         least = fnp.asarray(float(np.finfo(step.dtype).eps)) * (step @ step)
         return now.memory.with_pair(step, change, least).emptied_unless(~lost)

@@ -1,4 +1,4 @@
-"""What solvers return: the solution, how good it is, and why the solver stopped.
+"""Results of solvers: the solution, how good it is, and why the solver stopped.
 
 >>> import funcgrad as fg
 >>> found = fg.optimize.root_scalar(lambda x: x**3 - 2.0, bracket=(0.0, 2.0))
@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import MappingProxyType
 from typing import Any, Final, Generic, TypeVar
 
 import numpy as np
@@ -35,18 +36,20 @@ NO_BRACKET: Final = -3
 NO_SLOPE: Final = -4
 INFEASIBLE: Final = -5
 
-MESSAGES: Final = {
-    RUNNING: "The greatest number of steps or evaluations is reached.",
-    SMALL_SLOPE: "The gradient is below its tolerance.",
-    SMALL_DECREASE: "The change of the function is below its tolerance.",
-    SMALL_STEP: "The change of x is below its tolerance.",
-    SMALL_RESIDUAL: "The residual is below its tolerance.",
-    NOT_FINITE: "The function is not finite at the start.",
-    NO_PROGRESS: "No step makes the function smaller, though the tolerances are not reached.",
-    NO_BRACKET: "The function has the same sign at both ends of the bracket.",
-    NO_SLOPE: "The derivative is zero, singular or not finite, so there is no next step.",
-    INFEASIBLE: "No point is found that satisfies the constraints.",
-}
+MESSAGES: Final = MappingProxyType(
+    {
+        RUNNING: "The greatest number of steps or evaluations is reached.",
+        SMALL_SLOPE: "The gradient is below its tolerance.",
+        SMALL_DECREASE: "The change of the function is below its tolerance.",
+        SMALL_STEP: "The change of x is below its tolerance.",
+        SMALL_RESIDUAL: "The residual is below its tolerance.",
+        NOT_FINITE: "The function is not finite at the start.",
+        NO_PROGRESS: "No step makes the function smaller, though the tolerances are not reached.",
+        NO_BRACKET: "The function has the same sign at both ends of the bracket.",
+        NO_SLOPE: "The derivative is zero, singular or not finite, so the method cannot go on.",
+        INFEASIBLE: "No point is found that satisfies the constraints.",
+    }
+)
 """The reason for each status; the solver has succeeded where the status is greater than 0."""
 
 
@@ -120,7 +123,7 @@ def failed_way(failed: object, name: str) -> str:
     return failed
 
 
-def settled(name: str, x: Any, status: Tensor, failed: str, advice: str) -> Any:
+def accepted(name: str, x: Any, status: Tensor, failed: str, advice: str) -> Any:
     """The solution as the option ``failed`` wants it where the solver has not succeeded.
 
     Raises

@@ -47,7 +47,7 @@ class SystemState:
     x, value : Tensor of shape (n,)
         The point and the function there.
     memory : pytree
-        What the method remembers.
+        The memory of the method.
     nit, nfev, status : Tensor
     """
 

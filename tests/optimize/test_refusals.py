@@ -30,7 +30,7 @@ def cube(x: Any) -> Any:
 WRONG: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: optimize.root_scalar(cube), ArgumentError, "needs a starting point x0"),
     (lambda: optimize.root_scalar(cube, method="itp", x0=1.0), ArgumentError, "needs a bracket"),
-    (lambda: optimize.root_scalar(cube, bracket=1.0), ArgumentError, "a pair of numbers"),
+    (lambda: optimize.root_scalar(cube, bracket=1.0), ArgumentError, "a pair of scalars"),
     (lambda: optimize.root_scalar(cube, bracket=(0.0, [1.0])), ShapeError, "fg.vmap"),
     (lambda: optimize.root_scalar(cube, bracket=(0.0, 1.0j)), DtypeError, "real"),
     (lambda: optimize.root_scalar(cube, x0=[1.0, 2.0]), ShapeError, "single number"),

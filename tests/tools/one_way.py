@@ -26,7 +26,7 @@ OF_METHODS: Final = (
     "funcgrad._programs.program -> funcgrad._transforms.saved",
     "funcgrad._programs.program -> funcgrad.interop.onnx.model_writer",
     "funcgrad._transforms.transformed -> funcgrad._transforms.stage",
-    "funcgrad._transforms.batch -> funcgrad._control.blocks",
+    "funcgrad._transforms.batch -> funcgrad._control.batch_blocks",
     "funcgrad.sparse.constructors -> funcgrad.random",
 )
 

@@ -24,17 +24,17 @@ from funcgrad._transforms.arguments import scalar, unwrap
 from funcgrad._transforms.reverse import grad, value_and_grad
 from funcgrad.implicit.fixed_points import tolerance
 from funcgrad.implicit.roots import root_of
-from funcgrad.optimize.problem import checked
-from funcgrad.optimize.root_scalar import divided, points_of
+from funcgrad.optimize.scalar_roots import divided, points_of
 from funcgrad.optimize.solution import (
     NOT_FINITE,
     RUNNING,
     SMALL_STEP,
     Solution,
+    accepted,
     failed_way,
     first_status,
-    settled,
 )
+from funcgrad.optimize.solver_arguments import checked
 from funcgrad.tensor.tensor import Tensor
 
 _GOLDEN: Final = (3.0 - 5.0**0.5) / 2.0
@@ -58,7 +58,7 @@ def minimize_scalar(
     ----------
     fun : callable
         ``fun(x, *args)`` returns a real number; its derivative is not needed to find the minimum.
-    bounds : pair of numbers
+    bounds : pair of float
         The interval in which the minimum is looked for.
     args : tuple
         Further arguments of ``fun``; anything else than a tuple is one argument. The minimum is
@@ -117,7 +117,7 @@ def minimize_scalar(
             ended = _narrowed(lambda x: function(x)[0], lower, upper, accuracy, most)
             x = _polished(lambda x: function(x)[0], ended.x, lower, upper, accuracy)
         told = ended.status, ended.nit, ended.nit + 1
-        return settled(name, x, ended.status, failed, _ADVICE), told
+        return accepted(name, x, ended.status, failed, _ADVICE), told
 
     if derivative == "steps":
         x, told = solve(lambda point: one_number(point, (low, high), *more), low, ())

@@ -23,8 +23,8 @@ from funcgrad.implicit.direct import direct_solve
 from funcgrad.implicit.fixed_points import tolerance
 from funcgrad.implicit.roots import root_of
 from funcgrad.implicit.unknowns import Solve, Unknown
-from funcgrad.optimize.problem import as_vector, checked, chosen, vector_of
-from funcgrad.optimize.solution import Solution, failed_way, settled
+from funcgrad.optimize.solution import Solution, accepted, failed_way
+from funcgrad.optimize.solver_arguments import as_vector, checked, chosen, vector_of
 from funcgrad.optimize.system_steps import METHODS, solved
 from funcgrad.tensor.tensor import Tensor
 from funcgrad.tree.vectors import ravel
@@ -79,8 +79,8 @@ def root(
         The solver of this linear system; see ``fg.custom_root``. For large systems pass
         ``lambda f, b: gmres(f, b)[0]``.
     failed : {"raise", "nan", "keep"}
-        What becomes of x if the solver has not succeeded: an error (outside of ``jit`` and
-        ``vmap``, in which x is NaN), NaN, or the best point.
+        The behaviour if the solver has not succeeded: an error (outside of ``jit`` and ``vmap``, in
+        which x is NaN), x = NaN, or x = the best point.
 
     Returns
     -------
@@ -206,7 +206,7 @@ def _solution(
         with ignoring():  # a trial step may go too far
             ended = solved(function, start, way, *stop)
         told = ended.status, ended.nit, ended.nfev
-        return settled(name, ended.x, ended.status, failed, _ADVICE), told
+        return accepted(name, ended.x, ended.status, failed, _ADVICE), told
 
     if derivative == "steps":
         found, told = solve(lambda x: system(x, *more), vector, ())

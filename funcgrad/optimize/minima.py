@@ -30,17 +30,17 @@ from funcgrad.implicit.roots import root_of
 from funcgrad.implicit.unknowns import Solve
 from funcgrad.optimize.constraints import Constraint, constraints_of, joined_limits
 from funcgrad.optimize.descents import METHODS, DescentOptions, descended, slope_of
-from funcgrad.optimize.problem import as_vector, bounds_of, checked, chosen, vector_of
 from funcgrad.optimize.simplex import simplex_minimum
 from funcgrad.optimize.solution import (
     INFEASIBLE,
     RUNNING,
     SMALL_DECREASE,
     Solution,
+    accepted,
     failed_way,
     first_status,
-    settled,
 )
+from funcgrad.optimize.solver_arguments import as_vector, bounds_of, checked, chosen, vector_of
 from funcgrad.tensor.tensor import Tensor
 
 _ADVICE: Final = (
@@ -102,8 +102,8 @@ def minimize(
     tangent_solve : callable
         The solver of this linear system; see ``fg.custom_root``.
     failed : {"raise", "nan", "keep"}
-        What becomes of x if the solver has not succeeded: an error (outside of ``jit`` and
-        ``vmap``, in which x is NaN), NaN, or the best point.
+        The behaviour if the solver has not succeeded: an error (outside of ``jit`` and ``vmap``, in
+        which x is NaN), x = NaN, or x = the best point.
 
     Returns
     -------
@@ -194,7 +194,7 @@ def minimize(
                 point, told = _constrained(function, begin, ends, way, stop)
             else:
                 point, told = _unconstrained(function, begin, ends, way, stop)
-        return settled(name, point, told[0], failed, _ADVICE), told
+        return accepted(name, point, told[0], failed, _ADVICE), told
 
     if derivative == "steps":
         point, told = solve(lambda z: problem(z, *parameters), start, ())

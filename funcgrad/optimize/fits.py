@@ -26,9 +26,16 @@ from funcgrad.implicit.fixed_points import tolerance
 from funcgrad.implicit.roots import root_of
 from funcgrad.implicit.unknowns import Solve, Tree
 from funcgrad.optimize.damping import DampingOptions, damped_steps, residuals_and_jacobian
-from funcgrad.optimize.losses import LOSSES, cost_of
-from funcgrad.optimize.problem import as_vector, bounds_of, checked, chosen, residuals_of, vector_of
-from funcgrad.optimize.solution import Solution, failed_way, settled
+from funcgrad.optimize.robust_losses import LOSSES, cost_of
+from funcgrad.optimize.solution import Solution, accepted, failed_way
+from funcgrad.optimize.solver_arguments import (
+    as_vector,
+    bounds_of,
+    checked,
+    chosen,
+    residuals_of,
+    vector_of,
+)
 from funcgrad.tensor.tensor import Tensor
 
 _ADVICE: Final = (
@@ -96,8 +103,8 @@ def least_squares(
     tangent_solve : callable
         The solver of this linear system; see ``fg.custom_root``.
     failed : {"raise", "nan", "keep"}
-        What becomes of x if the solver has not succeeded: an error (outside of ``jit`` and
-        ``vmap``, in which x is NaN), NaN, or the best point.
+        The behaviour if the solver has not succeeded: an error (outside of ``jit`` and ``vmap``, in
+        which x is NaN), x = NaN, or x = the best point.
 
     Returns
     -------
@@ -171,7 +178,7 @@ def least_squares(
         _, low, high = function(start)
         with ignoring():  # a trial step may go too far
             found, told = damped_steps(lambda x: function(x)[0], start, low, high, options)
-        return settled(name, found, told[0], failed, _ADVICE), told
+        return accepted(name, found, told[0], failed, _ADVICE), told
 
     ends = (None, None) if limits is None else limits
     if derivative == "steps":

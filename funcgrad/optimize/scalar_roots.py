@@ -27,7 +27,6 @@ from funcgrad.errors import ArgumentError, DtypeError, ShapeError
 from funcgrad.implicit.fixed_points import tolerance
 from funcgrad.implicit.roots import root_of
 from funcgrad.optimize.brackets import bracketed
-from funcgrad.optimize.problem import checked, chosen
 from funcgrad.optimize.solution import (
     NO_SLOPE,
     NOT_FINITE,
@@ -35,10 +34,11 @@ from funcgrad.optimize.solution import (
     SMALL_RESIDUAL,
     SMALL_STEP,
     Solution,
+    accepted,
     failed_way,
     first_status,
-    settled,
 )
+from funcgrad.optimize.solver_arguments import checked, chosen
 from funcgrad.tensor.tensor import Tensor
 
 _BRACKETING: Final = ("bisect", "brentq", "itp")
@@ -79,7 +79,7 @@ def root_scalar(
     method : {"brentq", "itp", "bisect", "newton", "halley", "secant"}, optional
         The first three need a bracket and always converge. By default "brentq" if there is a
         bracket, else "newton".
-    bracket : pair of numbers, optional
+    bracket : pair of float, optional
         Two points at which the function has different signs.
     x0, x1 : number, optional
         The starting point of "newton", "halley" and "secant", which may be complex; and the second
@@ -92,8 +92,8 @@ def root_scalar(
     derivative : {"implicit", "steps"}
         Differentiate the equation f(x) = 0, which costs one division, or the steps of the solver.
     failed : {"raise", "nan", "keep"}
-        What becomes of x if the solver has not succeeded: an error (outside of ``jit`` and
-        ``vmap``, in which x is NaN), NaN, or the best point.
+        The behaviour if the solver has not succeeded: an error (outside of ``jit`` and ``vmap``, in
+        which x is NaN), x = NaN, or x = the best point.
 
     Returns
     -------
@@ -106,7 +106,7 @@ def root_scalar(
         The signs at the ends of the bracket are the same, or the solver has not succeeded, and
         ``failed`` is "raise".
     ArgumentError, ShapeError, DtypeError
-        Neither a bracket nor a starting point is given, or they are not single numbers.
+        Neither a bracket nor a starting point is given, or they are not scalars.
 
     See Also
     --------
@@ -137,7 +137,7 @@ def root_scalar(
         method = "brentq" if bracket is not None else "newton"
     way = chosen(name, "method", method, (*_BRACKETING, *_OPEN))
     if (bracket if way in _BRACKETING else x0) is None:
-        needed = "a bracket, a pair of numbers" if way in _BRACKETING else "a starting point x0"
+        needed = "a bracket, a pair of scalars" if way in _BRACKETING else "a starting point x0"
         raise placed(ArgumentError, f"{name}: the method {way!r} needs {needed}.")
     wanted = {"x0": x0} | ({} if x1 is None else {"x1": x1})
     points = points_of(name, {"bracket": bracket} if way in _BRACKETING else wanted)
@@ -167,7 +167,7 @@ def root_scalar(
             else:
                 second = points[1] if way == "secant" and x1 is not None else None
                 x, told = _iterated(function, start, second, way, *close)
-        return settled(name, x, told[0], failed, _ADVICE), told
+        return accepted(name, x, told[0], failed, _ADVICE), told
 
     if derivative == "steps":
         x, told = solve(lambda point: one_number(point, *more), points[0], ())
@@ -193,7 +193,7 @@ def divided(linear: Callable[[Any], Any], y: Any) -> Any:
 
 
 def points_of(name: str, wanted: dict[str, Any]) -> tuple[Tensor, ...]:
-    """Single numbers, or pairs of them, as floating-point numbers of one dtype.
+    """Scalars, or pairs of scalars, as floating-point tensors of one dtype.
 
     Raises
     ------
@@ -205,7 +205,7 @@ def points_of(name: str, wanted: dict[str, Any]) -> tuple[Tensor, ...]:
         if word in ("bracket", "bounds"):
             if not isinstance(value, (Sequence, np.ndarray, Tensor)) or len(value) != 2:
                 raise placed(
-                    ArgumentError, f"{name}: {word} has to be a pair of numbers, got {value!r}."
+                    ArgumentError, f"{name}: {word} has to be a pair of scalars, got {value!r}."
                 )
             named[f"{word}[0]"], named[f"{word}[1]"] = value
         else:

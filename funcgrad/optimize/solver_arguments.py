@@ -1,4 +1,4 @@
-"""What users pass to solvers: the start as a vector, bounds as vectors, options that are checked.
+"""Arguments of solvers: the start and the bounds as vectors, and checks of options.
 
 >>> import numpy as np
 >>> start, unravel = vector_of({"a": 1.0, "b": np.ones(2)}, "minimize")
@@ -36,7 +36,7 @@ _WAYS: Final = ("implicit", "steps")
 
 
 def as_vector(x0: Any) -> Any:
-    """The start; a list of numbers becomes a vector, as in SciPy."""
+    """The start; a list of scalars becomes a vector, as in SciPy."""
     if isinstance(x0, list) and x0 and all(isinstance(number, Real) for number in x0):
         return np.asarray(x0, float)
     return x0
@@ -131,7 +131,7 @@ def residuals_of(tree: Any, name: str) -> Vector:
 def checked(
     name: str, fun: Callable[..., Any], x0: object, args: object, derivative: object
 ) -> tuple[Any, ...]:
-    """Check what all solvers take; return the further arguments of the function as a tuple.
+    """Check arguments of all solvers; return the further arguments of the function as a tuple.
 
     Raises
     ------
