@@ -46,6 +46,9 @@ class Arithmetic:
 PLAIN: Final = Arithmetic()
 """Without anything that not every processor has."""
 
+_LONG: Final = 200
+"""The lines of a block that is long."""
+
 
 @dataclass(frozen=True, slots=True)
 class SharedFunction:
@@ -117,6 +120,7 @@ class FunctionText:
     """
 
     __slots__ = (
+        "_begun",
         "_count",
         "_lines",
         "_rooms",
@@ -144,7 +148,7 @@ class FunctionText:
         self._shared: dict[str, str] = {}
         self._lines: list[str] = []
         self._rooms: list[str] = []
-        self._count = 0
+        self._count = self._begun = 0
 
     def use(
         self, name: str, head: str, write: Callable[[FunctionText], None], attribute: str = ""
@@ -244,9 +248,20 @@ class FunctionText:
 
     def begin_block(self, label: str) -> None:
         """Begin a block."""
+        self._begun = len(self._lines)
         self._lines.append(f"{label}:")
         self.block = label
         self._shared.clear()
+
+    def end_long_block(self) -> None:
+        """Go on in a new block, if this one has many lines.
+
+        LLVM goes through the lines before a call again, in a block, where it does not optimize.
+        """
+        if len(self._lines) - self._begun > _LONG:
+            label = self.fresh_label("on")
+            self.jump(label)
+            self.begin_block(label)
 
     def jump(self, label: str) -> None:
         """Go on in a block."""

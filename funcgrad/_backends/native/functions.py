@@ -8,6 +8,7 @@ an exception of Python's, 2 where a guard fails, or 4 where a signal has brought
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -82,6 +83,7 @@ def write_function(module: NativeModule, program: Program, number: int) -> Funct
     looked = 0
     for position, step in enumerate(site.plan.steps):
         site.position = position
+        site.lines.end_long_block()
         if site.work - looked >= UNINTERRUPTED:
             site.look()
             looked = site.work
@@ -126,6 +128,9 @@ def write_module(module: NativeModule, program: Program) -> Function:
 def _write_fill(site: FunctionSite, step: Fill) -> None:
     site.clear(site.pointer(step.variable), site.plan.specs[step.variable])
 
+
+_MANY: Final = 300
+"""From so many small buffers of one size on, these have memory to themselves."""
 
 _WRITERS: Final[Mapping[type[Step], Callable[[FunctionSite, Any], None]]] = MappingProxyType(
     {
@@ -177,9 +182,17 @@ def _place_intermediates(site: FunctionSite) -> dict[int, int]:
             places[buffer] = site.memory.add_output(site.pointers[buffer], size, begin)
     growing = {v for step in site.plan.steps if isinstance(step, Run) for v in step.growing}
     waiting = {*lives} - growing - {*roots} - {*site.pointers}
-    for buffer in sorted(waiting, key=lambda buffer: (-site.bytes_of(buffer), lives[buffer])):
-        places[buffer] = site.memory.place(site.bytes_of(buffer), *lives[buffer])
-        site.pointers[buffer] = site.in_memory(places[buffer])
+    ordered = sorted(waiting, key=lambda buffer: (-site.bytes_of(buffer), lives[buffer]))
+    for size, alike in groupby(ordered, site.bytes_of):
+        buffers = list(alike)
+        if size < LARGE and len(buffers) >= _MANY:
+            together = site.memory.place_many(size, [lives[buffer] for buffer in buffers])
+            places.update(zip(buffers, together, strict=True))
+        else:
+            for buffer in buffers:
+                places[buffer] = site.memory.place(size, *lives[buffer])
+        for buffer in buffers:
+            site.pointers[buffer] = site.in_memory(places[buffer])
     for buffer, root in roots.items():
         site.pointers[buffer] = site.pointers[root]
     return places

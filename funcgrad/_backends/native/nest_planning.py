@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from math import inf, prod
 from typing import Any, Final, TypeAlias
@@ -174,37 +175,34 @@ def join(plan: UnfinishedPlan, member: Member, shape: Shape) -> None:
     read = [v for v in member.operands if plan.number_of(v) is None]
     views = {v: plan.views[v] for v in read}
     first = max([plan.made_at[view.buffer] for view in views.values()], default=0)
-    position = len(plan.steps)
-    for place in range(max(first, 0), len(plan.steps)):
-        if _fits(plan, views, place, shape):
-            position = place
-            break
-    else:
-        plan.steps.append(Nest(shape))
+    places = plan.nests.setdefault(shape, [])
+    index = bisect_left(places, first)
+    if index < len(places) and places[index] == first and not _fits(plan, views, first, shape):
+        index += 1
+    if index == len(places):
+        plan.append(Nest(shape))
+    position = places[index]
     nest = plan.steps[position]
     assert isinstance(nest, Nest)
     for variable, view in views.items():
         if plan.made_at[view.buffer] < position:
             nest.operands[variable] = view
     nest.members.append(member)
+    if len(nest.members) == _MOST_MEMBERS:
+        del places[index]
+    if member.folded is None:
+        plan.elements.add(member.variable)
     plan.made_at[member.variable] = position
     plan.views[member.variable] = whole(member.variable, plan.specs[member.variable].shape)
 
 
 def _fits(plan: UnfinishedPlan, views: Mapping[int, View], place: int, shape: Shape) -> bool:
-    """Whether an operation on these views can be a member of a step."""
-    nest = plan.steps[place]
-    if not isinstance(nest, Nest) or nest.shape != shape:
-        return False
-    if len(nest.members) >= _MOST_MEMBERS:
-        return False
-    elements = {member.variable for member in nest.members if member.folded is None}
-    for variable, view in views.items():
-        if plan.made_at[view.buffer] < place:
-            continue
-        if variable not in elements or view != whole(variable, shape):
-            return False
-    return True
+    """Whether an operation on these views can be a member of the nest that makes one of them."""
+    return all(
+        plan.made_at[view.buffer] < place
+        or (variable in plan.elements and view == whole(variable, shape))
+        for variable, view in views.items()
+    )
 
 
 def with_params(formula: Formula, params: Params, m: Lanes, *operands: Any) -> Any:

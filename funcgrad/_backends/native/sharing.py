@@ -17,7 +17,8 @@ the same address for both.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Sequence, Set
+from heapq import heappop, heappush
 from math import prod
 from typing import Any, Final
 
@@ -89,6 +90,28 @@ class MemoryPlan:
         place = int(ends[fits.argmax()])
         self._insert(int(starts.searchsorted(place)), place, size, (begin, end))
         return place
+
+    def place_many(self, size: int, lives: Sequence[tuple[int, int]]) -> list[int]:
+        """Places of one size, in the order of their begins, in a piece of memory for all of them.
+
+        A place that is free again is found at once. ``place`` compares with all other places: of
+        60,000 operations of an unrolled recurrent net's gradient it took 50 µs for each.
+        """
+        size, count = _aligned(size), 0
+        free: list[int] = []
+        taken: list[tuple[int, int]] = []
+        numbers: list[int] = []
+        for begin, end in lives:
+            while taken and taken[0][0] < begin:
+                heappush(free, heappop(taken)[1])
+            if free:
+                numbers.append(heappop(free))
+            else:
+                numbers.append(count)
+                count += 1
+            heappush(taken, (end, numbers[-1]))
+        first = self.place(count * size, lives[0][0], max([end for _, end in lives]))
+        return [first + number * size for number in numbers]
 
     def located(self, place: int) -> tuple[str, int]:
         """The name of the memory in which a place is, and how far from its begin."""

@@ -43,6 +43,10 @@ class UnfinishedPlan:
     made_at : dict
         From variables to the step that makes them; -1 before the first.
     steps : list of steps
+    nests : dict
+        From shapes to the places of the nests over them that have room for members.
+    elements : set of int
+        The variables that members of nests make element by element.
     eliminations : dict
         From matrices to their factors.
     lacks : dict
@@ -61,9 +65,12 @@ class UnfinishedPlan:
         self.views = {v: whole(v, spec.shape) for v, spec in enumerate(self.specs[:count])}
         self.made_at = dict.fromkeys(range(count), -1)
         self.steps: list[Step] = []
+        self.nests: dict[Shape, list[int]] = {}
+        self.elements: set[int] = set()
         self.eliminations: dict[View, int] = {}
         self.lack = ""
         self.lacks: dict[object, str | None] = {}
+        self._emitted: set[np.dtype[Any]] = set()
 
     def finished(self) -> NativePlan:
         """The plan, with its outputs in buffers of their own."""
@@ -123,11 +130,15 @@ class UnfinishedPlan:
 
     def is_emitted(self, equation: Equation, results: range) -> bool:
         """Whether all dtypes are of those that registers hold."""
-        dtypes = [self.specs[variable].dtype for variable in (*equation.operands, *results)]
+        dtypes = {self.specs[variable].dtype for variable in (*equation.operands, *results)}
         if np.dtype(np.float16) in dtypes and not self.arithmetic.halves:
             self.lack = "half precision"
             return False
-        return self.can_write(lambda _: [element_type(part_of(dtype)) for dtype in dtypes])
+        unknown = dtypes - self._emitted
+        if unknown and not self.can_write(lambda _: [element_type(part_of(d)) for d in unknown]):
+            return False
+        self._emitted |= unknown
+        return True
 
     def can_write(self, write: Callable[[Registers], object], suffix: str = "") -> bool:
         """Whether something can be written in registers; else ``lack`` says why not."""
@@ -140,9 +151,12 @@ class UnfinishedPlan:
 
     def append(self, step: Step) -> None:
         """Add a step that fills the buffers of its results."""
+        place = len(self.steps)
         self.steps.append(step)
+        if isinstance(step, Nest):
+            self.nests.setdefault(step.shape, []).append(place)
         for variable in step.written:
-            self.made_at[variable] = len(self.steps) - 1
+            self.made_at[variable] = place
             self.views[variable] = whole(variable, self.specs[variable].shape)
 
     def new(self, shape: Shape, dtype: np.dtype[Any]) -> int:

@@ -123,6 +123,43 @@ def test_places_of_one_time_do_not_meet() -> None:
     assert {plan.located(place)[0] for place, *_ in placed} == {"%o0", "%arena"}
 
 
+def test_many_places_of_one_size_do_not_meet_and_are_few() -> None:
+    draws, plan = np.random.default_rng(7), MemoryPlan()
+    begins = np.sort(draws.integers(0, 200, 500))
+    lives = [(int(begin), int(begin + draws.integers(9))) for begin in begins]
+    plan.place(100, 0, 300)
+    places = plan.place_many(100, lives)
+    for k, (begin, end) in enumerate(lives):
+        beside = {places[j] for j in range(k) if lives[j][1] >= begin and lives[j][0] <= end}
+        assert places[k] not in beside
+    most = max(sum(first <= moment <= last for first, last in lives) for moment in range(210))
+    assert sorted({*places}) == list(range(128, 128 * (most + 1), 128))
+    assert plan.size == 100 + 28 + 128 * most
+
+
+def unrolled(x: Any) -> Any:
+    """Many steps of two shapes, some of inputs only."""
+    carry, width = x[:4], x[:16].reshape(4, 4)
+    for k in range(400):
+        carry = fnp.tanh(width @ carry + x[k % 9 : k % 9 + 4]) * (1 + k % 3 + x[-1])
+    return fnp.sum(carry)
+
+
+def test_long_rows_of_steps_are_written_in_short_blocks_with_few_bytes() -> None:
+    x = np.linspace(-1.0, 1.0, SIZE)
+    derivative = fg.jit(fg.value_and_grad(unrolled), backend="native")
+    for one, other in zip(derivative(x), fg.value_and_grad(unrolled)(x), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
+    lowered = derivative.lower(x)
+    _, function = NATIVE._written(lowered.optimized)
+    assert function.size < 64 * 400 * 6
+    body = lowered.source.partition("define internal i32 @f0")[2].partition("\n}")[0]
+    blocks = body.partition("start:")[2].split(":\n")
+    calls = [block.count("\n") for block in blocks if "call" in block]
+    assert len(calls) > 5
+    assert max(calls[1:]) < 400
+
+
 def test_writers_are_free_when_they_have_written() -> None:
     """Nothing that writes a program is in a cycle, which would keep the program's constants."""
     x = np.ones((3, 9, 9))
