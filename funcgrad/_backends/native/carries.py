@@ -1,9 +1,8 @@
 """Where the carries and the stacks of a loop lie, from step to step.
 
-A carry that fits in a register lies on the stack, from where LLVM takes it into registers. A carry
-that a step changes in place stays in one place. For others three places take turns: nothing is
-copied, and where the number of steps is known, the last one writes to the memory of the result
-belongs.
+A small carry lies on the stack, from where LLVM takes it into registers. A carry that a step
+changes in place stays in one place. For others three places take turns: nothing is copied, and
+where the number of steps is known, the last one writes to the memory of the result.
 
 Stacks of loops whose length depends on the data lie in memory that doubles when it is full. The
 rows that a step puts down lie side by side, as a *record*, so that one piece of memory holds all
@@ -18,6 +17,7 @@ from math import prod
 from typing import Final
 
 from funcgrad._backends.native.function_site import FunctionSite, GrowingStack
+from funcgrad._backends.native.sharing import SMALL
 from funcgrad._core.specs import Spec
 
 
@@ -56,8 +56,8 @@ class Carries:
         self._site, self._specs, self._results = site, specs, results
         self._is_known = length is not None
         sizes = [prod(spec.shape) * spec.dtype.itemsize for spec in specs]
-        small = [k for k, size in enumerate(sizes) if size <= site.module.bits // 8]
-        self._small = {k: (_on_stack(site, sizes[k]), _on_stack(site, sizes[k])) for k in small}
+        small = [k for k, size in enumerate(sizes) if size <= SMALL]
+        self._small = {k: (site.on_stack(sizes[k]), site.on_stack(sizes[k])) for k in small}
         self._stays = [k for k in in_place if k not in self._small]
         self._turning = [
             k for k in range(len(specs)) if k not in self._small and k not in self._stays
@@ -114,10 +114,6 @@ class Carries:
         size = prod(spec.shape) * spec.dtype.itemsize
         pointers = ("ptr", target), ("ptr", source)
         lines.call("void", "llvm.memcpy.p0.p0.i64", *pointers, ("i64", str(size)), ("i1", "false"))
-
-
-def _on_stack(site: FunctionSite, size: int) -> str:
-    return site.lines.room(f"[{size} x i8], align 64")
 
 
 _ALIGNMENT: Final = 16

@@ -121,6 +121,10 @@ class FunctionSite:
         """The address of a place in memory that is planned."""
         return self.lines.address(*self.memory.located(place))
 
+    def on_stack(self, size: int) -> str:
+        """Memory on the stack."""
+        return self.lines.room(f"[{size} x i8], align {ALIGNMENT}")
+
     def scratch(self, size: int) -> str:
         """Memory in the arena for the step that is being written."""
         return self.in_memory(self._in_arena(size))

@@ -57,7 +57,7 @@ from funcgrad._backends.native.plan_steps import (
 from funcgrad._backends.native.planner import plan_of
 from funcgrad._backends.native.product_text import write_product
 from funcgrad._backends.native.random_text import write_drawing
-from funcgrad._backends.native.sharing import LARGE
+from funcgrad._backends.native.sharing import LARGE, SMALL
 from funcgrad._backends.native.sort_text import write_sorting
 from funcgrad._backends.native.window_text import write_window_product
 from funcgrad._programs.equation import Guard
@@ -129,6 +129,10 @@ def _write_fill(site: FunctionSite, step: Fill) -> None:
     site.clear(site.pointer(step.variable), site.plan.specs[step.variable])
 
 
+_ON_STACK: Final = 128
+"""The most small results of a function that lie on the stack. Many, as of steps that are written
+out, take less time where they share memory."""
+
 _MANY: Final = 300
 """From so many small buffers of one size on, these have memory to themselves."""
 
@@ -169,7 +173,8 @@ def _place_constants(site: FunctionSite) -> None:
 def _place_intermediates(site: FunctionSite) -> dict[int, int]:
     """Give each intermediate result a place in memory that is free while it is alive.
 
-    Buffers that share memory have one place, for all of their lives. Returns the places.
+    Small ones lie on the stack, if there are few. Buffers that share memory have one place, for
+    all of their lives. Returns the places.
     """
     roots, lives, places = site.sharing.roots, dict(site.plan.lives), dict[int, int]()
     for buffer, root in roots.items():
@@ -182,6 +187,10 @@ def _place_intermediates(site: FunctionSite) -> dict[int, int]:
             places[buffer] = site.memory.add_output(site.pointers[buffer], size, begin)
     growing = {v for step in site.plan.steps if isinstance(step, Run) for v in step.growing}
     waiting = {*lives} - growing - {*roots} - {*site.pointers}
+    small = sorted([buffer for buffer in waiting if site.bytes_of(buffer) <= SMALL])
+    if len(small) <= _ON_STACK:
+        site.pointers.update({buffer: site.on_stack(site.bytes_of(buffer)) for buffer in small})
+        waiting -= {*small}
     ordered = sorted(waiting, key=lambda buffer: (-site.bytes_of(buffer), lives[buffer]))
     for size, alike in groupby(ordered, site.bytes_of):
         buffers = list(alike)

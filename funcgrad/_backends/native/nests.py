@@ -33,6 +33,9 @@ _LONG: Final = 32
 """From so many registers on, a vector is two of them: while one waits for a result, the other is
 computed, which makes loops with transcendental functions quicker by a sixth to a third."""
 
+_FEW: Final = 16
+"""So many elements at most are read and written one by one, unless they fill a vector."""
+
 _WITH_MASKS: Final = 512
 """The width of the registers of processors that read and write any lanes of any vector at once."""
 
@@ -459,17 +462,28 @@ class _StepText:
         array, pointer = self._writer._arrays[variable], self._pointers[variable]
         return self._lanes.lines.row(pointer, index, array.strides[-1], memory_type(array.dtype))
 
+    def _is_one_place(self, array: _Array) -> bool:
+        """Whether a vector of elements is read or written at once.
+
+        Few elements whose vector has other lanes too are not: LLVM takes them into registers only
+        one by one.
+        """
+        lanes = self._lanes
+        if lanes.active < lanes.width and prod(self._writer._extents) <= _FEW:
+            return False
+        return array.strides[-1] == 1 or lanes.width == 1
+
     def _load(self, variable: int, index: str) -> Value:
         array = self._writer._arrays[variable]
         place = self._place(variable, index)
-        if array.strides[-1] == 1 or self._lanes.width == 1:
+        if self._is_one_place(array):
             return self._lanes.load(place, array.dtype)
         return self._lanes.gathered(place, array.dtype, array.strides[-1])
 
     def _store(self, variable: int, index: str, value: Value) -> None:
         array = self._writer._arrays[variable]
         place = self._place(variable, index)
-        if array.strides[-1] == 1 or self._lanes.width == 1:
+        if self._is_one_place(array):
             self._lanes.store(place, value)
         else:
             self._lanes.scattered(place, value, array.strides[-1])

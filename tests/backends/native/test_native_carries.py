@@ -10,6 +10,7 @@ import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
+from funcgrad._backends.native.native_backend import NATIVE
 from funcgrad._backends.native.native_code import BEST, FIRST
 from tests.backends.native.test_native import assert_same
 from tests.backends.native.test_native_levels import begin_with_the_best
@@ -129,3 +130,37 @@ def test_a_step_that_only_scatters_copies_nothing_that_lies_there() -> None:
     step, _, loop = source.partition("call ptr @memcpy")
     assert "icmp ne ptr" in step.rsplit("define ", 1)[1]
     assert loop.count("call ptr @memcpy") == 1  # before the first step
+
+
+def few_numbers(x: Any) -> Any:
+    """Steps over small arrays, whose elements are also read one by one and in windows."""
+
+    def step(carry: Any, k: Any) -> Any:
+        y, total = carry
+        turned = fnp.stack([y[(j + 1) % y.size] - y[j] for j in range(y.size)])
+        z = fnp.concatenate([turned[:1] * k, y[1:] + turned[1:]])
+        return (z * 0.5, total + fnp.sum(z)), (fnp.max(z), z[::-1])
+
+    return fg.scan(step, (x, x[0]), fnp.arange(9).astype(x.dtype))
+
+
+@pytest.mark.parametrize("char", "efdFD")
+def test_few_numbers_are_evaluations(char: str) -> None:
+    for count in (1, 2, 3, 5, 7, 8, 9, 12, 15, 16, 17):
+        x = np.resize(X, count).astype(char) * (1 + 2j if char in "FD" else 1)
+        f = few_numbers if char not in "FD" else few_complex_numbers
+        assert_same(f, x, exact=char in "de")
+
+
+def few_complex_numbers(x: Any) -> Any:
+    return fg.scan(lambda y, _: (y[::-1] * 0.5 + x, y[0]), x, None, length=7)
+
+
+def test_few_numbers_lie_on_the_stack() -> None:
+    for count in (2, 3, 8, 12):
+        program = fg.jit(few_numbers, backend="native").lower(np.ones(count)).optimized
+        module, function = NATIVE._written(program)
+        assert function.size == 0
+        body = next(text for text in module.texts if "@f1(" in text.partition("{")[0])
+        assert "masked" not in body
+        assert f"alloca [{8 * count} x i8]" in body
