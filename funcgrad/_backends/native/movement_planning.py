@@ -7,11 +7,13 @@ operations, and reductions whose elements have an order, are folds.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 from math import prod
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
+from funcgrad._backends.native.boxes import box_of_piece, boxes_of, place_in
 from funcgrad._backends.native.instructions import NotEmitted, Value, element_type, part_of, unknown
 from funcgrad._backends.native.lanes import Lanes
 from funcgrad._backends.native.plan_steps import (
@@ -32,6 +34,9 @@ from funcgrad._core.structure.index_maps import Piece, Places, dense_strides
 from funcgrad._core.structure.structures import Gather, Movement, Reduction, Scan, Scatter
 from funcgrad._programs.equation import Equation
 from funcgrad._programs.moved_elements import pieces_of
+
+_MEETINGS: Final = 40
+"""The most pieces, counted once for each box that they come to, of a movement by boxes."""
 
 
 def moves(plan: UnfinishedPlan, equation: Equation, structure: Movement, variable: int) -> bool:
@@ -55,6 +60,12 @@ def moves(plan: UnfinishedPlan, equation: Equation, structure: Movement, variabl
     if len(pieces) == 1 and moved[0] and _is_whole(pieces[0], spec.shape):
         plan.views[variable] = _boxed(plan, operands[pieces[0].operand], spec.dtype, pieces[0])
         return True
+    views = [
+        _boxed(plan, operands[piece.operand], source.dtype, piece)
+        for piece, source in zip(pieces, specs, strict=True)
+    ]
+    if _assembles(plan, equation, variable, pieces, views, is_added):
+        return True
     first_written = _first_written(pieces, prod(spec.shape))
     if (
         not all(first_written)
@@ -62,46 +73,104 @@ def moves(plan: UnfinishedPlan, equation: Equation, structure: Movement, variabl
         or not pieces
     ):
         plan.append(Fill(variable))
-    for position, piece in enumerate(pieces):
-        dtype = specs[position].dtype
-        view = _boxed(plan, operands[piece.operand], dtype, piece)
+    for position, (piece, view) in enumerate(zip(pieces, views, strict=True)):
         place = View(variable, piece.shape, piece.to_strides, piece.to)
         if moved[position]:
             plan.copy(view, place, spec.dtype)
         else:
-            adds_to = is_added[position] and not first_written[position]
-            _put(plan, view, place, (dtype, spec.dtype), adds_to)
+            sources = [(view, specs[position].dtype)]
+            if is_added[position] and not first_written[position]:
+                sources.insert(0, (place, spec.dtype))
+            _put(plan, sources, place, BoundFormula(_total, (spec.dtype, len(sources) > 1)))
     plan.views[variable] = whole(variable, spec.shape)
+    return True
+
+
+def _assembles(
+    plan: UnfinishedPlan,
+    equation: Equation,
+    variable: int,
+    pieces: Sequence[Piece],
+    views: Sequence[View],
+    is_added: Sequence[bool],
+) -> bool:
+    """Plan the boxes of a movement one by one, if they are few: each element is written once."""
+    spec, count = plan.specs[variable], len(pieces)
+    places = [place for piece in pieces if (place := place_in(spec.shape, piece)) is not None]
+    if len(places) < count or not count or 0 in spec.shape:
+        return False
+    boxes = list(islice(boxes_of(spec.shape, places), 3 * count + 3))
+    meetings = sum([len(box.pieces) for box in boxes])
+    if len(boxes) > 3 * count + 2 or meetings > max(_MEETINGS, 2 * count):
+        return False
+    has_zeros = not all(box.pieces for box in boxes)
+    if has_zeros and not plan.is_emitted(equation, range(variable, variable + 1)):
+        return False
+    dtypes = [plan.specs[equation.operands[piece.operand]].dtype for piece in pieces]
+    steps = dense_strides(spec.shape)
+    for box in boxes:
+        to = sum([low * step for low, step in zip(box.low, steps, strict=True)])
+        place = View(variable, box.shape, steps, to)
+        moves = [k for k in box.pieces if not is_added[k]]
+        last = box.pieces[box.pieces.index(moves[-1]) :] if moves else box.pieces
+        sources = [(box_of_piece(views[k], places[k], box), dtypes[k]) for k in last]
+        is_moved = bool(moves) and sources[0][1] == spec.dtype
+        formula = BoundFormula(_total, (spec.dtype, is_moved))
+        operand = equation.operands[pieces[last[0]].operand] if last else -1
+        if len(sources) == 1 and _is_stored_there(plan, operand, sources[0][0], place, formula):
+            continue
+        if is_moved and len(sources) == 1:
+            plan.copy(sources[0][0], place, spec.dtype)
+        else:
+            _put(plan, sources, place, formula)
+    plan.views[variable] = whole(variable, spec.shape)
+    return True
+
+
+def _is_stored_there(
+    plan: UnfinishedPlan, operand: int, view: View, place: View, formula: BoundFormula
+) -> bool:
+    """Have the nest that makes an operand store it at a place too, if all of it comes there."""
+    shape = plan.specs[operand].shape if operand in plan.elements else (0,)
+    axes = [axis for axis in zip(place.shape, place.strides, strict=True) if axis[0] > 1]
+    sizes = [size for size in shape if size > 1]
+    if view.buffer != operand or not view.covers(shape) or sizes != [size for size, _ in axes]:
+        return False
+    position, along = plan.made_at[operand], iter([stride for _, stride in axes])
+    nest, strides = plan.steps[position], [next(along) if size > 1 else 0 for size in shape]
+    assert isinstance(nest, Nest)
+    target = plan.new(shape, plan.specs[place.buffer].dtype)
+    nest.members.append(Member(target, (operand,), formula))
+    nest.stores[target] = View(place.buffer, shape, tuple(strides), place.offset)
+    plan.made_at[target] = position
+    plan.made_at[place.buffer] = max(plan.made_at.get(place.buffer, -1), position)
     return True
 
 
 def _put(
     plan: UnfinishedPlan,
-    view: View,
+    sources: Sequence[tuple[View, np.dtype[Any]]],
     place: View,
-    dtypes: tuple[np.dtype[Any], np.dtype[Any]],
-    adds_to: bool,
+    formula: BoundFormula,
 ) -> None:
-    """Append a step that converts elements and adds them at a place, or to zeros."""
-    source, target = [plan.new(view.shape, dtype) for dtype in dtypes]
-    nest = Nest(view.shape)
-    plan.views[source] = nest.operands[source] = view
-    operands: tuple[int, ...] = (source,)
-    if adds_to:
-        before = plan.new(view.shape, dtypes[1])
-        plan.views[before] = nest.operands[before] = place
-        operands = (source, before)
-    dtype = dtypes[1]
-    nest.members.append(Member(target, operands, BoundFormula(_sum, (dtype,))))
+    """Append a step that adds elements of some views, and of some dtypes, at a place."""
+    nest, operands = Nest(place.shape), list[int]()
+    for view, dtype in sources:
+        operands.append(plan.new(view.shape, dtype))
+        plan.views[operands[-1]] = nest.operands[operands[-1]] = view
+    target = plan.new(place.shape, plan.specs[place.buffer].dtype)
+    nest.members.append(Member(target, tuple(operands), formula))
     nest.stores[target] = place
     plan.append(nest)
     plan.made_at[target] = plan.made_at[place.buffer]
 
 
-def _sum(dtype: np.dtype[Any], lanes: Lanes, x: Value, *before: Value) -> Value:
-    """An element, converted, plus the element before or zero: 0.0 turns -0.0 to 0.0."""
-    converted, zero = lanes.astype(x, dtype), lanes.constant(0, dtype)
-    return lanes.add(converted, *before or (zero,))
+def _total(dtype: np.dtype[Any], is_moved: bool, lanes: Lanes, *elements: Value) -> Value:
+    """The sum of elements and zero: 0.0 turns -0.0 to 0.0, unless the first one only moves."""
+    total = elements[0] if is_moved else lanes.constant(0, dtype)
+    for element in elements[is_moved:]:
+        total = lanes.add(lanes.astype(element, dtype), total)
+    return total
 
 
 def _first_written(pieces: Sequence[Piece], size: int) -> list[bool]:

@@ -188,7 +188,7 @@ def join(plan: UnfinishedPlan, member: Member, shape: Shape) -> None:
         if plan.made_at[view.buffer] < position:
             nest.operands[variable] = view
     nest.members.append(member)
-    if len(nest.members) == _MOST_MEMBERS:
+    if len(nest.members) >= _MOST_MEMBERS:
         del places[index]
     if member.folded is None:
         plan.elements.add(member.variable)

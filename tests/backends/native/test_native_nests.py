@@ -24,6 +24,35 @@ def run_natively(f: Any, *args: Any) -> Any:
     return jitted(*args)
 
 
+def test_pieces_in_boxes_are_written_once() -> None:
+    """Gradients of sums over neighbours, and results that lie in a stack at once."""
+
+    def steps(f: Any, *args: Any) -> int:
+        run_natively(f, *args)
+        return len(plan_of(fg.jit(f, backend="native").lower(*args).optimized).steps)
+
+    x = np.linspace(-1.0, 1.0, 30).reshape(5, 6)
+    neighbours = lambda x: fnp.sum((x[1:, 1:] - x[:-1, :-1]) ** 3 * x[1:, :-1])  # noqa: E731
+    assert steps(fg.grad(neighbours), x) == 1 + 8  # the pieces, and the boxes in which they meet
+    joined = lambda x: fnp.concatenate([fnp.sin(x), x * x, fnp.stack([x[0], x[1]])])  # noqa: E731
+    assert steps(joined, x) == 4  # sines and squares are stored in place
+    assert steps(lambda x: fnp.stack([x[0, 0] * 2, fnp.sin(x[1, 1])]), x) == 1
+    for f in (
+        fg.grad(neighbours),
+        joined,
+        lambda x: fnp.stack([fnp.sin(x[0]), x[1] * x[2]], axis=-1),
+        lambda x: fnp.pad(x * 2, 3) + fnp.pad(fnp.roll(x, (1, -2), (0, 1)), 3),
+        lambda x: fnp.concatenate([x.T * 2, fnp.stack([x[:, 0]] * 5)]),
+        lambda x: (y := fnp.sin(x), fnp.stack([y, y + y, x]), fnp.sum(y)),
+        lambda x: fnp.concatenate([x * 2 > 1, x > 0]),
+        lambda x: fnp.concatenate([fnp.floor(x).astype(int), fnp.exp(x)]),
+        fg.grad(lambda x: fnp.sum(x[::2] * x[1:4]) + fnp.sum(x[::-1] * x[0])),
+        fg.grad(lambda x: sum(x[k % 5, k % 6] ** 2 for k in range(20))),
+        fg.hessian(lambda x: fnp.sum(fnp.diff(x[0]) ** 3)),
+    ):
+        assert_same(f, x)
+
+
 @together("char", "?bBlfd")
 def test_parts_of_real_numbers(char: str) -> None:
     x = np.array([0, 1, 3], char)
