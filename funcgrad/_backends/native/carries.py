@@ -42,6 +42,10 @@ class Carries:
     turns : list of str
         The addresses that take turns, at first: of the carries, of the carries that a step makes,
         and of the carries that the next step makes.
+    may_inline : bool
+        Whether LLVM may write a step out in the loop. Not where addresses take turns: it would take
+        its word that a step's results lie apart from its operands for all steps at once, and read
+        a carry from where the step before had something else.
     """
 
     def __init__(
@@ -66,6 +70,7 @@ class Carries:
             self._copy(now, first[k], k)
         for k in self._stays:
             site.moved(results[k], first[k], specs[k])
+        self.may_inline = not self._turning
         starts = [first[k] for k in self._turning]
         spares = [site.scratch(sizes[k]) for k in self._turning]
         if length is None:

@@ -287,11 +287,14 @@ class FunctionSite:
         self.lines.emit(f"store i32 {status}, ptr {self._status}")
         self.lines.jump("leave")
 
-    def called(self, function: Function, pointers: Sequence[str], arena: str) -> None:
+    def called(
+        self, function: Function, pointers: Sequence[str], arena: str, inline: bool = True
+    ) -> None:
         """Write a call of the function of a program; where it leaves early, this one does, too."""
         self.shares |= function.shares
         arguments = ", ".join([f"ptr {pointer}" for pointer in (*pointers, arena)])
-        status = self.lines.op(f"call i32 @{function.name}({arguments})")
+        how = "" if inline else " noinline"
+        status = self.lines.op(f"call i32 @{function.name}({arguments}){how}")
         self.continue_if(self.lines.op(f"icmp eq i32 {status}, 0"), status)
 
     def held(self) -> str:

@@ -90,7 +90,8 @@ def _repeat(
         rows = [_row(site, p, s, place) for p, s in zip(arrays, slices, strict=True)]
         outs = [_row(site, p, s, place) for p, s in zip(results[count:], stacks, strict=True)]
         now, here = carries.now(turns), carries.here(turns)
-        site.called(body, [*shared, *now, *rows, *here, *outs], arena)
+        places = [*shared, *now, *rows, *here, *outs]
+        site.called(body, places, arena, carries.may_inline)
         steps = _steps_between_looks(body.work)
         place = lines.op(f"and i64 {index}, {steps - 1}")
         lines.when(lines.op(f"icmp eq i64 {place}, {steps - 1}"), site.look)
@@ -148,7 +149,8 @@ def _run_on(
     if form.reverse:
         row = lines.op(f"sub i64 {lines.op(f'sub i64 {length}, 1')}, {count}")
     rows = [stack.row(lines, memory, row) for stack, memory in sources]
-    site.called(body, [*shared, *now, *rows, *here, *stacks.rows(row)], arena)
+    places = [*shared, *now, *rows, *here, *stacks.rows(row)]
+    site.called(body, places, arena, carries.may_inline)
     _look_at(site, looks_at, count, steps)
     lines.emit(f"{following} = add i64 {count}, 1")
     nexts, end = carries.after(turns), lines.block

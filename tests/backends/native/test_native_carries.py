@@ -164,3 +164,26 @@ def test_few_numbers_lie_on_the_stack() -> None:
         body = next(text for text in module.texts if "@f1(" in text.partition("{")[0])
         assert "masked" not in body
         assert f"alloca [{8 * count} x i8]" in body
+
+
+def turned_wave(s: Any) -> Any:
+    u = s[0] * 1.0
+    v = s[1] + 0.1 * (fnp.roll(u, 1) - 2 * u + fnp.roll(u, -1))
+    return fnp.stack([(u + 0.1 * v)[::-1], v[::-1]])
+
+
+def summed_rows(s: Any) -> Any:
+    t = fnp.cumsum(s[0])
+    w = fnp.cumsum(s[0] + 1e-6 * fnp.cumsum(t - s[1]))
+    return 0.015 * fnp.stack([w, fnp.cumsum(fnp.sin(s[1] + 1e-3 * t))])[::-1]
+
+
+@pytest.mark.parametrize("step", [turned_wave, summed_rows])
+@pytest.mark.parametrize("count", [6, 7])
+def test_large_carries_are_read_from_where_the_step_before_wrote_them(
+    step: Callable[[Any], Any], count: int
+) -> None:
+    """Also where their memory held other results of that step first."""
+    s = np.random.default_rng(0).normal(size=(2, 256))
+    assert_same(lambda s: fg.scan(lambda c, _: (step(c), None), s, None, length=count)[0], s)
+    assert_same(lambda s: fg.fori_loop(0, fnp.argmax(s[0]) + 5, lambda _, c: step(c), s), s)
