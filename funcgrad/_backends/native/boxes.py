@@ -58,6 +58,11 @@ class Box:
     shape: Shape
     pieces: tuple[int, ...]
 
+    def has(self, index: Sequence[int]) -> bool:
+        """Whether the element of an index is one of them."""
+        places = zip(index, self.low, self.shape, strict=True)
+        return all(0 <= at - first < size for at, first, size in places)
+
 
 def place_in(shape: Shape, piece: Piece) -> Place | None:
     """Where a piece lies in a result of a shape; None if that is not a box."""
@@ -73,6 +78,8 @@ def place_in(shape: Shape, piece: Piece) -> Place | None:
         if step not in steps or step == 0:
             return None
         along = steps.index(step)
+        if axes[along] is not None:
+            return None
         high[along], axes[along] = low[along] + count, axis
         if high[along] > shape[along]:
             return None
@@ -88,11 +95,14 @@ def boxes_of(shape: Shape, places: Sequence[Place]) -> Iterator[Box]:
             ends = shape[axis:]
             yield Box((*low, *[0] * len(ends)), (*extents, *ends), tuple(active))
             return
-        bounds = {0, shape[axis]}
+        starting: dict[int, list[int]] = {0: [], shape[axis]: []}
         for k in active:
-            bounds |= {places[k].low[axis], places[k].high[axis]}
-        for begin, end in pairwise(sorted(bounds)):
-            here = [k for k in active if places[k].low[axis] <= begin < places[k].high[axis]]
+            starting.setdefault(places[k].low[axis], []).append(k)
+            starting.setdefault(places[k].high[axis], [])
+        here: list[int] = []
+        for begin, end in pairwise(sorted(starting)):
+            going_on = [k for k in here if places[k].high[axis] > begin]
+            here = sorted(going_on + starting[begin])
             yield from inside((*low, begin), (*extents, end - begin), here)
 
     yield from inside((), (), range(len(places)))

@@ -26,6 +26,7 @@ from funcgrad._backends.native.plan_steps import (
     Scanning,
     Scattering,
 )
+from funcgrad._backends.native.split_nests import MovedBox
 from funcgrad._backends.native.unfinished_plan import UnfinishedPlan
 from funcgrad._backends.native.views import View, composed, whole
 from funcgrad._core.specs import Shape
@@ -96,7 +97,8 @@ def _assembles(
 ) -> bool:
     """Plan the boxes of a movement one by one, if they are few: each element is written once."""
     spec, count = plan.specs[variable], len(pieces)
-    places = [place for piece in pieces if (place := place_in(spec.shape, piece)) is not None]
+    known = [place_in(spec.shape, piece) for piece in pieces]
+    places = [place for place in known if place is not None]
     if len(places) < count or not count or 0 in spec.shape:
         return False
     boxes = list(islice(boxes_of(spec.shape, places), 3 * count + 3))
@@ -108,21 +110,28 @@ def _assembles(
         return False
     dtypes = [plan.specs[equation.operands[piece.operand]].dtype for piece in pieces]
     steps = dense_strides(spec.shape)
+    moved: list[MovedBox] = []
     for box in boxes:
         to = sum([low * step for low, step in zip(box.low, steps, strict=True)])
-        place = View(variable, box.shape, steps, to)
+        target = View(variable, box.shape, steps, to)
         moves = [k for k in box.pieces if not is_added[k]]
         last = box.pieces[box.pieces.index(moves[-1]) :] if moves else box.pieces
         sources = [(box_of_piece(views[k], places[k], box), dtypes[k]) for k in last]
         is_moved = bool(moves) and sources[0][1] == spec.dtype
         formula = BoundFormula(_total, (spec.dtype, is_moved))
         operand = equation.operands[pieces[last[0]].operand] if last else -1
-        if len(sources) == 1 and _is_stored_there(plan, operand, sources[0][0], place, formula):
+        if len(sources) == 1 and _is_stored_there(plan, operand, sources[0][0], target, formula):
             continue
         if is_moved and len(sources) == 1:
-            plan.copy(sources[0][0], place, spec.dtype)
+            plan.copy(sources[0][0], target, spec.dtype)
         else:
-            _put(plan, sources, place, formula)
+            _put(plan, sources, target, formula)
+        nest = plan.steps[-1]
+        assert isinstance(nest, Nest)
+        becomes = None if is_moved and len(sources) == 1 else formula
+        moved.append(MovedBox(box, sources, becomes, nest, nest.members[0].variable))
+    if len(moved) == len(boxes):  # nothing lies there at once
+        plan.moved[variable] = moved
     plan.views[variable] = whole(variable, spec.shape)
     return True
 

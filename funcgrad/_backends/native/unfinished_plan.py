@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate
 from typing import Any, Final
 
 import numpy as np
@@ -21,6 +22,7 @@ from funcgrad._backends.native.plan_steps import (
     number_in,
 )
 from funcgrad._backends.native.registers import Registers
+from funcgrad._backends.native.split_nests import MovedBox, split_nests
 from funcgrad._backends.native.views import View, whole
 from funcgrad._core.specs import Shape, Spec
 from funcgrad._programs.equation import Equation, Guard
@@ -47,6 +49,8 @@ class UnfinishedPlan:
         From shapes to the places of the nests over them that have room for members.
     elements : set of int
         The variables that members of nests make element by element.
+    moved : dict
+        The boxes of results of movements of several pieces, by variable.
     eliminations : dict
         From matrices to their factors.
     lacks : dict
@@ -67,6 +71,7 @@ class UnfinishedPlan:
         self.steps: list[Step] = []
         self.nests: dict[Shape, list[int]] = {}
         self.elements: set[int] = set()
+        self.moved: dict[int, list[MovedBox]] = {}
         self.eliminations: dict[View, int] = {}
         self.lack = ""
         self.lacks: dict[object, str | None] = {}
@@ -81,12 +86,13 @@ class UnfinishedPlan:
             if self.made_at[view.buffer] < 0 or not is_whole or view.buffer in outputs:
                 view = self.copied(view, self.specs[variable].dtype)
             outputs.append(view.buffer)
+        guarded = [self.views[guard.variable].buffer for guard in self.program.guards]
+        self._store([*outputs, *guarded])
+        self._split({*outputs, *guarded})
         guards: dict[int, list[Guard]] = {}
         for guard in self.program.guards:
             view = self.views[guard.variable]
             guards.setdefault(self.made_at[view.buffer], []).append(guard)
-        guarded = [self.views[guard.variable].buffer for guard in self.program.guards]
-        self._store([*outputs, *guarded])
         return NativePlan(
             self.program,
             self.specs,
@@ -127,6 +133,15 @@ class UnfinishedPlan:
                     variable = member.variable
                     if variable not in step.stores and (variable in read or member.folded):
                         step.stores[variable] = whole(variable, self.specs[variable].shape)
+
+    def _split(self, needed: set[int]) -> None:
+        """Replace nests that read the results of movements by nests that read the pieces."""
+        if not self.moved:
+            return
+        parts = split_nests(self.steps, self.moved, self.specs, self.views, needed)
+        *_, self.steps = accumulate(parts, initial=[])
+        last = [end - 1 for end in accumulate(map(len, parts))]
+        self.made_at = {v: last[at] if at >= 0 else at for v, at in self.made_at.items()}
 
     def is_emitted(self, equation: Equation, results: range) -> bool:
         """Whether all dtypes are of those that registers hold."""
