@@ -139,7 +139,7 @@ class UnfinishedPlan:
         if not self.moved:
             return
         parts = split_nests(self.steps, self.moved, self.specs, self.views, needed)
-        *_, self.steps = accumulate(parts, initial=[])
+        self.steps = [step for part in parts for step in part]
         last = [end - 1 for end in accumulate(map(len, parts))]
         self.made_at = {v: last[at] if at >= 0 else at for v, at in self.made_at.items()}
 
