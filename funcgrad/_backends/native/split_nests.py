@@ -2,7 +2,7 @@
 
 A nest over a rolled array, or over one with a border, becomes nests over boxes: in each of them
 the elements come from one piece, or from the same ones. Then nobody writes the result of the
-movement. Steps of a heat equation on a periodic grid of 64 by 64 take 0.4 of the time so.
+movement. Steps of a heat equation on a periodic grid of 64 by 64 take 0.6 of the time so.
 """
 
 from __future__ import annotations
@@ -78,14 +78,14 @@ def split_nests(
         The buffers that are read after all steps.
     """
     writers = {id(box.nest) for boxes in moved.values() for box in boxes}
-    kept = {*needed}
+    fixed = {*needed}
     for step in steps:
         if not isinstance(step, Nest) or id(step) in writers:
-            kept |= {view.buffer for view in step.reads(views)}
+            fixed |= {view.buffer for view in step.reads(views)}
     readers = [step for step in steps if isinstance(step, Nest) and id(step) not in writers]
     cuts: dict[int, list[list[int]]] = {}
     while True:
-        chosen = {variable: boxes for variable, boxes in moved.items() if variable not in kept}
+        chosen = {variable: boxes for variable, boxes in moved.items() if variable not in fixed}
         cuts = {
             id(nest): _cuts(nest, chosen, specs)
             for nest in readers
@@ -94,7 +94,7 @@ def split_nests(
         refused = [nest for nest in readers if cuts.get(id(nest)) == []]
         if not refused:
             break
-        kept |= {view.buffer for nest in refused for view in nest.operands.values()}
+        fixed |= {view.buffer for nest in refused for view in nest.operands.values()}
     read = {view.buffer for nest in readers for view in nest.operands.values()}
     gone = {(id(box.nest), box.member) for v, boxes in chosen.items() if v in read for box in boxes}
     parts: list[list[Step]] = []
@@ -153,16 +153,16 @@ def _parts(
     for ranges in product(*[pairwise(ends) for ends in cuts]):
         low = tuple([begin for begin, _ in ranges])
         shape = tuple([end - begin for begin, end in ranges])
-        part = Nest(shape)
+        small = Nest(shape)
         for variable, view in nest.operands.items():
             if view.buffer in moved:
-                _read(part, variable, _source(view, low, moved, specs), specs)
+                _read(small, variable, _source(view, low, moved, specs), specs)
             else:
-                part.operands[variable] = _window(view, nest.shape, low, shape)
-        part.members += nest.members
+                small.operands[variable] = _window(view, nest.shape, low, shape)
+        small.members += nest.members
         for variable, view in nest.stores.items():
-            part.stores[variable] = _window(view, nest.shape, low, shape)
-        yield part
+            small.stores[variable] = _window(view, nest.shape, low, shape)
+        yield small
 
 
 def _window(view: View, whole: Shape, low: Sequence[int], shape: Shape) -> View:
@@ -182,7 +182,7 @@ def _source(
         first if axis is None else first + low[axis]
         for first, axis in zip(place.low, place.axes, strict=True)
     ]
-    moved_box = next(part for part in moved[view.buffer] if part.box.has(index))
+    moved_box = next(small for small in moved[view.buffer] if small.box.has(index))
     inside = [at - first for at, first in zip(index, moved_box.box.low, strict=True)]
     ways = []
     for source, _ in moved_box.sources:
@@ -194,7 +194,7 @@ def _source(
 
 
 def _read(
-    part: Nest,
+    small: Nest,
     variable: int,
     where: tuple[MovedBox, list[tuple[int, tuple[int, ...]]]],
     specs: list[Spec],
@@ -203,12 +203,12 @@ def _read(
     moved_box, ways = where
     names = []
     for (source, dtype), (offset, strides) in zip(moved_box.sources, ways, strict=True):
-        view = View(source.buffer, part.shape, strides, offset)
+        view = View(source.buffer, small.shape, strides, offset)
         if moved_box.formula is None:
-            part.operands[variable] = view
+            small.operands[variable] = view
             return
-        specs.append(Spec(part.shape, dtype))
+        specs.append(Spec(small.shape, dtype))
         names.append(len(specs) - 1)
-        part.operands[names[-1]] = view
+        small.operands[names[-1]] = view
     assert moved_box.formula is not None
-    part.members.append(Member(variable, tuple(names), moved_box.formula))
+    small.members.append(Member(variable, tuple(names), moved_box.formula))

@@ -139,7 +139,7 @@ class UnfinishedPlan:
         if not self.moved:
             return
         parts = split_nests(self.steps, self.moved, self.specs, self.views, needed)
-        self.steps = [step for part in parts for step in part]
+        self.steps = [step for row in parts for step in row]
         last = [end - 1 for end in accumulate(map(len, parts))]
         self.made_at = {v: last[at] if at >= 0 else at for v, at in self.made_at.items()}
 
