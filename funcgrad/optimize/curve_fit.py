@@ -106,14 +106,14 @@ def curve_fit(
         model = f(places, *[parameters[k] for k in range(len(start))])
         return weigh(fnp.ravel(model - measured))
 
-    found = least_squares(residuals, start, args=(xdata, y), bounds=bounds, **options)
-    jacobian, count = found.jac, y.size
+    fit = least_squares(residuals, start, args=(xdata, y), bounds=bounds, **options)
+    jacobian, count = fit.jac, y.size
     size = len(start)
     covariance = _inverse(jacobian.T @ jacobian)
     if not absolute_sigma:
-        scale = 2.0 * found.cost / (count - size) if count > size else fnp.asarray(np.inf)
+        scale = 2.0 * fit.cost / (count - size) if count > size else fnp.asarray(np.inf)
         covariance = fnp.where(fnp.isfinite(scale), covariance * scale, np.inf)
-    return found.x, covariance
+    return fit.x, covariance
 
 
 def _parameter_count(f: Callable[..., Any]) -> int:

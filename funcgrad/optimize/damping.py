@@ -74,7 +74,7 @@ class Normal(NamedTuple):
 
 
 @pytree(slots=True)
-class _State:
+class _FitState:
     x: Tensor
     cost: Tensor
     normal: Normal
@@ -86,6 +86,92 @@ class _State:
     status: Tensor
 
 
+@dataclass(frozen=True, slots=True)
+class _Fit:
+    """The residuals of a problem, and how to step."""
+
+    residuals: Callable[[Tensor], Tensor]
+    low: Tensor | None
+    high: Tensor | None
+    options: DampingOptions
+    count: int
+
+    def clipped(self, x: Tensor) -> Tensor:
+        low, high = self.low, self.high
+        return x if low is None or high is None else fnp.clip(x, low, high)
+
+    def cost(self, residuals: Tensor, dtype: np.dtype[Any]) -> Tensor:
+        return cost_of(residuals, self.options.loss, self.options.f_scale).astype(dtype)
+
+    def normal(self, x: Tensor) -> Normal:
+        r, jacobian = residuals_and_jacobian(self.residuals, x, self.count)
+        r, jacobian = weighted(r, jacobian, self.options.loss, self.options.f_scale)
+        return Normal((jacobian.T @ jacobian).astype(x.dtype), (r @ jacobian).astype(x.dtype))
+
+    def slope(self, x: Tensor, gradient: Tensor) -> Tensor:
+        """The greatest element of the gradient, without unknowns that are held at a bound."""
+        return fnp.max(fnp.abs(gradient * self.free(x, gradient)), initial=0.0)
+
+    def free(self, x: Tensor, gradient: Tensor) -> Any:
+        """1 for unknowns that may move, 0 at a bound towards which the cost falls."""
+        if self.low is None or self.high is None:
+            return fnp.ones_like(x)
+        held = ((x <= self.low) & (gradient > 0.0)) | ((x >= self.high) & (gradient < 0.0))
+        return fnp.where(held, 0.0, 1.0).astype(x.dtype)
+
+    def start(self, x: Tensor, residuals: Tensor) -> _FitState:
+        cost, normal = self.cost(residuals, x.dtype), self.normal(x)
+        finite = fnp.isfinite(cost) & fnp.all(fnp.isfinite(normal.gradient))
+        is_flat = self.slope(x, normal.gradient) <= self.options.gtol
+        return _FitState(
+            x,
+            cost,
+            normal,
+            _scale(normal.matrix, fnp.zeros_like(x), self.options.scale),
+            fnp.asarray(_FIRST_DAMPING if self.options.damped else 0.0).astype(x.dtype),
+            fnp.asarray(2.0).astype(x.dtype),
+            fnp.asarray(0),
+            fnp.asarray(1),
+            first_status([(~finite, NOT_FINITE), (is_flat, SMALL_SLOPE)]),
+        )
+
+    def goes_on(self, state: _FitState) -> Tensor:
+        return (state.status == RUNNING) & (state.nfev < self.options.max_nfev)
+
+    def step(self, state: _FitState) -> _FitState:
+        options, dtype = self.options, state.x.dtype
+        matrix, gradient = state.normal
+        free = self.free(state.x, gradient)
+        wanted = _move(matrix, gradient * free, state.scale, state.damping, free)
+        trial = self.clipped(state.x + wanted)
+        move = trial - state.x
+        cost = self.cost(self.residuals(trial), dtype)
+        decrease = state.cost - cost
+        promised = -(gradient @ move + 0.5 * (move @ (matrix @ move)))
+        ratio = fnp.where(promised > 0.0, decrease / fnp.where(promised > 0.0, promised, 1.0), 0.0)
+        better = (decrease > 0.0) & (promised > 0.0)
+        following = cond(better, self.normal, lambda _: state.normal, trial)
+        shrunk = state.damping * fnp.maximum(_FASTEST, 1.0 - (2.0 * ratio - 1.0) ** 3)
+        grown = fnp.maximum(state.damping * state.growth, _FIRST_DAMPING / 1e3)
+        size, least = fnp.sqrt(move @ move), options.ftol * state.cost
+        is_flat = better & (self.slope(trial, following.gradient) <= options.gtol)
+        is_level = (fnp.abs(decrease) <= least) & (promised <= least) & (ratio <= 2.0)
+        is_short = size <= options.xtol * (options.xtol + fnp.sqrt(state.x @ state.x))
+        return _FitState(
+            fnp.where(better, trial, state.x),
+            fnp.where(better, cost, state.cost),
+            following,
+            _scale(following.matrix, state.scale, options.scale),
+            fnp.where(better, shrunk if options.damped else 0.0, grown).astype(dtype),
+            fnp.where(better, 2.0, 2.0 * state.growth).astype(dtype),
+            state.nit + 1,
+            state.nfev + 1,
+            first_status(
+                [(is_flat, SMALL_SLOPE), (is_level, SMALL_DECREASE), (is_short, SMALL_STEP)]
+            ),
+        )
+
+
 def damped_steps(
     residuals: Callable[[Tensor], Tensor],
     x: Tensor,
@@ -94,87 +180,10 @@ def damped_steps(
     options: DampingOptions,
 ) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor]]:
     """Iterate from a point to a minimum of the cost; return it with (status, nit, nfev)."""
-    dtype = x.dtype
-
-    def clipped(point: Tensor) -> Tensor:
-        return point if low is None or high is None else fnp.clip(point, low, high)
-
-    def cost_at(r: Tensor) -> Tensor:
-        return cost_of(r, options.loss, options.f_scale).astype(dtype)
-
-    def normal(point: Tensor) -> Normal:
-        r, jacobian = residuals_and_jacobian(residuals, point, count)
-        r, jacobian = weighted(r, jacobian, options.loss, options.f_scale)
-        return Normal((jacobian.T @ jacobian).astype(dtype), (r @ jacobian).astype(dtype))
-
-    def goes_on(state: _State) -> Any:
-        return (state.status == RUNNING) & (state.nfev < options.max_nfev)
-
-    def step(state: _State) -> _State:
-        matrix, gradient = state.normal
-        free = _free(state.x, gradient, low, high)
-        move = _move(matrix, gradient * free, state.scale, state.damping, free)
-        trial = clipped(state.x + move)
-        move = trial - state.x
-        cost_there = cost_at(residuals(trial))
-        decrease = state.cost - cost_there
-        predicted = -(gradient @ move + 0.5 * (move @ (matrix @ move)))
-        ratio = fnp.where(
-            predicted > 0.0, decrease / fnp.where(predicted > 0.0, predicted, 1.0), 0.0
-        )
-        better = (decrease > 0.0) & (predicted > 0.0)
-        following = cond(better, normal, lambda _: state.normal, trial)
-        shrunk = state.damping * fnp.maximum(_FASTEST, 1.0 - (2.0 * ratio - 1.0) ** 3)
-        calm = shrunk if options.damped else 0.0
-        grown = fnp.maximum(state.damping * state.growth, _FIRST_DAMPING / 1e3)
-        size = fnp.sqrt(move @ move)
-        least = options.ftol * state.cost
-        status = first_status(
-            [
-                (
-                    better & (_slope(trial, following.gradient, low, high) <= options.gtol),
-                    SMALL_SLOPE,
-                ),
-                (
-                    (fnp.abs(decrease) <= least) & (predicted <= least) & (ratio <= 2.0),
-                    SMALL_DECREASE,
-                ),
-                (size <= options.xtol * (options.xtol + fnp.sqrt(state.x @ state.x)), SMALL_STEP),
-            ]
-        )
-        return _State(
-            fnp.where(better, trial, state.x),
-            fnp.where(better, cost_there, state.cost),
-            following,
-            _scale(following.matrix, state.scale, options.scale),
-            fnp.where(better, calm, grown).astype(dtype),
-            fnp.where(better, 2.0, 2.0 * state.growth).astype(dtype),
-            state.nit + 1,
-            state.nfev + 1,
-            status,
-        )
-
-    x = clipped(x)
+    x = x if low is None or high is None else fnp.clip(x, low, high)
     there = residuals(x)
-    count = len(there)
-    first_cost, first = cost_at(there), normal(x)
-    finite = fnp.isfinite(first_cost) & fnp.all(fnp.isfinite(first.gradient))
-    status = first_status(
-        [(~finite, NOT_FINITE), (_slope(x, first.gradient, low, high) <= options.gtol, SMALL_SLOPE)]
-    )
-    one, nothing = fnp.asarray(1), fnp.asarray(0)
-    start = _State(
-        x,
-        first_cost,
-        first,
-        _scale(first.matrix, fnp.zeros_like(x), options.scale),
-        fnp.asarray(_FIRST_DAMPING if options.damped else 0.0).astype(dtype),
-        fnp.asarray(2.0).astype(dtype),
-        nothing,
-        one,
-        status,
-    )
-    ended = while_loop(goes_on, step, start)
+    fit = _Fit(residuals, low, high, options, len(there))
+    ended = while_loop(fit.goes_on, fit.step, fit.start(x, there))
     return ended.x, (ended.status, ended.nit, ended.nfev)
 
 
@@ -189,19 +198,6 @@ def residuals_and_jacobian(
 
     jacobian, r = (jacrev if count < x.shape[0] else jacfwd)(twice, has_aux=True)(x)
     return r, jacobian
-
-
-def _free(x: Tensor, gradient: Tensor, low: Tensor | None, high: Tensor | None) -> Any:
-    """1 for unknowns that may move, 0 at a bound towards which the cost falls."""
-    if low is None or high is None:
-        return fnp.ones_like(x)
-    held = ((x <= low) & (gradient > 0.0)) | ((x >= high) & (gradient < 0.0))
-    return fnp.where(held, 0.0, 1.0).astype(x.dtype)
-
-
-def _slope(x: Tensor, gradient: Tensor, low: Tensor | None, high: Tensor | None) -> Tensor:
-    """The greatest element of the gradient, without unknowns that are held at a bound."""
-    return fnp.max(fnp.abs(gradient * _free(x, gradient, low, high)), initial=0.0)
 
 
 def _scale(matrix: Tensor, before: Tensor, chosen: Any) -> Tensor:

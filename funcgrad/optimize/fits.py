@@ -157,12 +157,9 @@ def least_squares(
     x0 = as_vector(x0)
     vector, unravel = vector_of(x0, name)
     limits = bounds_of(bounds, x0, name)
-    scale = None
-    if not isinstance(x_scale, str) or x_scale != "jac":
-        scale = fnp.asarray(x_scale)
     options = DampingOptions(
         chosen(name, "method", method, ("lm", "gn")) == "lm",
-        scale,
+        None if isinstance(x_scale, str) and x_scale == "jac" else fnp.asarray(x_scale),
         chosen(name, "loss", loss, tuple(LOSSES)),
         f_scale,
         tolerance(name, "ftol", ftol),
@@ -174,22 +171,16 @@ def least_squares(
     def problem(point: Tensor, low: Any, high: Any, *values: Tree) -> Any:
         return residuals_of(fun(unravel(point), *values), name), low, high
 
-    def solve(function: Callable[[Any], Any], start: Tensor, _: Tree) -> Any:
-        _, low, high = function(start)
-        with ignoring():  # a trial step may go too far
-            found, told = damped_steps(lambda x: function(x)[0], start, low, high, options)
-        return accepted(name, found, told[0], failed, _ADVICE), told
-
-    ends = (None, None) if limits is None else limits
+    parameters = (*(limits or (None, None)), *more)
+    solve = partial(_damped, options, failed)
     if derivative == "steps":
-        whole = partial(_with_parameters, problem, (*ends, *more))
-        found, told = solve(whole, vector, ())
+        fit, told = solve(partial(_with_parameters, problem, parameters), vector, ())
     else:
-        found, told = root_of(
+        fit, told = root_of(
             name,
             problem,
             vector,
-            (*ends, *more),
+            parameters,
             solve,
             tangent_solve,
             what="x0",
@@ -199,11 +190,25 @@ def least_squares(
             has_aux=True,
             failed="raise" if failed == "raise" else "nan",
         )
-    x = unravel(found)
+    x = unravel(fit)
     values = fun(x, *more)
-    count = len(residuals_of(values, name))
-    _, jacobian = residuals_and_jacobian(lambda p: problem(p, None, None, *more)[0], found, count)
+    residuals = partial(_residuals, problem, more)
+    jacobian = residuals_and_jacobian(residuals, fit, len(residuals_of(values, name)))[1]
     return Solution(x, values, told[0], told[1], told[2], jacobian)
+
+
+def _residuals(problem: Callable[..., Any], more: tuple[Any, ...], point: Tensor) -> Tensor:
+    return problem(point, None, None, *more)[0]
+
+
+def _damped(
+    options: DampingOptions, failed: str, function: Callable[[Any], Any], start: Tensor, _: Tree
+) -> Any:
+    """Solve from a start: the solution, and (status, nit, nfev)."""
+    _, low, high = function(start)
+    with ignoring():  # a trial step may go too far
+        x, told = damped_steps(lambda point: function(point)[0], start, low, high, options)
+    return accepted("least_squares", x, told[0], failed, _ADVICE), told
 
 
 def _with_parameters(function: Callable[..., Any], parameters: tuple[Any, ...], x: Any) -> Any:

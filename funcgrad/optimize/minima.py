@@ -10,7 +10,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -156,7 +157,7 @@ def minimize(
     name = "minimize"
     more = checked(name, fun, x0, args, derivative)
     failed_way(failed, name)
-    way = chosen(name, "method", method or "bfgs", (*METHODS, "nelder-mead"))
+    way = chosen(name, "method", "bfgs" if method is None else method, (*METHODS, "nelder-mead"))
     x0 = as_vector(x0)
     vector, unravel = vector_of(x0, name)
     limits = bounds_of(bounds, x0, name)
@@ -165,37 +166,16 @@ def minimize(
         raise placed(
             ArgumentError, "minimize: 'nelder-mead' takes no constraints. Choose another method."
         )
-    close = float(np.sqrt(np.finfo(vector.dtype).eps))
+    most = min(200 * max(vector.size, 1), 2000)
     stop = DescentOptions(
-        close if tol is None else tolerance(name, "tol", tol),
-        min(200 * max(vector.size, 1), 2000)
-        if maxiter is None
-        else count_of(name, "maxiter", maxiter),
+        float(np.sqrt(np.finfo(vector.dtype).eps)) if tol is None else tolerance(name, "tol", tol),
+        most if maxiter is None else count_of(name, "maxiter", maxiter),
     )
-
-    def problem(point: tuple[Tensor, Tensor], ends: Any, values: Any, sides: Any) -> Any:
-        x = unravel(point[0])
-        value = fun(x, *values)
-        scalar(name, unwrap(value, name))
-        all_limits = [
-            Constraint(constraint.fun, *side).at(x)
-            for constraint, side in zip(limited, sides, strict=True)
-        ]
-        return fnp.asarray(value), ends, joined_limits(all_limits) if limited else None
-
     sizes = [len(constraint.at(x0).values) for constraint in limited]
     start = vector, fnp.zeros(sum(sizes), vector.dtype)
     parameters = limits, more, tuple([tuple(constraint[1:]) for constraint in limited])
-
-    def solve(function: Callable[[Any], Any], begin: Any, _: Any) -> Any:
-        _, ends, _ = function(begin)
-        with ignoring():  # a trial step may go too far
-            if limited:
-                point, told = _constrained(function, begin, ends, way, stop)
-            else:
-                point, told = _unconstrained(function, begin, ends, way, stop)
-        return accepted(name, point, told[0], failed, _ADVICE), told
-
+    problem = partial(_problem, fun, unravel, [constraint.fun for constraint in limited])
+    solve = partial(_solved, way, stop, failed)
     if derivative == "steps":
         point, told = solve(lambda z: problem(z, *parameters), start, ())
     else:
@@ -217,6 +197,40 @@ def minimize(
     value, gradient = value_and_grad(lambda p: fun(p, *more))(x)
     multipliers = fnp.split(point[1], np.cumsum(sizes)[:-1].tolist()) if limited else ()
     return Solution(x, value, told[0], told[1], told[2], gradient, tuple(multipliers))
+
+
+def _problem(
+    fun: Callable[..., Any],
+    unravel: Callable[[Any], Any],
+    functions: Sequence[Callable[..., Any]],
+    point: tuple[Tensor, Tensor],
+    ends: Any,
+    values: Any,
+    sides: Any,
+) -> Any:
+    """The value at a point (x, multipliers), the bounds, and the values of the constraints."""
+    x = unravel(point[0])
+    value = fun(x, *values)
+    scalar("minimize", unwrap(value, "minimize"))
+    pairs = zip(functions, sides, strict=True)
+    limits = [Constraint(function, *side).at(x) for function, side in pairs]
+    return fnp.asarray(value), ends, joined_limits(limits) if limits else None
+
+
+def _solved(
+    method: str,
+    stop: DescentOptions,
+    failed: str,
+    function: Callable[[Any], Any],
+    begin: Any,
+    _: Any,
+) -> Any:
+    """Solve from a start: the point (x, multipliers), and (status, nit, nfev)."""
+    _, ends, limited = function(begin)
+    run = _unconstrained if limited is None else _constrained
+    with ignoring():  # a trial step may go too far
+        point, told = run(function, begin, ends, method, stop)
+    return accepted("minimize", point, told[0], failed, _ADVICE), told
 
 
 def _stationary(function: Callable[[Any], Any]) -> Callable[[Any], Any]:

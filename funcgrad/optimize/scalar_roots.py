@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -149,26 +150,9 @@ def root_scalar(
         count_of(name, "maxiter", maxiter),
     )
 
-    def one_number(x: Any, *values: Any) -> Tensor:
-        value = fnp.asarray(f(x, *values))
-        if value.shape:
-            raise placed(
-                ShapeError,
-                f"{name}: f has to return a single number, got shape {value.shape}. Map over arrays"
-                " with fg.vmap; systems of equations are solved by root.",
-            )
-        return value.astype(points[0].dtype) if value.dtype.kind in "iub" else value
-
-    def solve(function: Callable[[Any], Any], start: Any, _: Any) -> Any:
-        with ignoring():  # a step may go too far
-            if way in _BRACKETING:
-                ended = bracketed(function, points[0], points[1], way, *close)
-                x, told = ended.best, (ended.status, ended.nit, ended.nfev)
-            else:
-                second = points[1] if way == "secant" and x1 is not None else None
-                x, told = _iterated(function, start, second, way, *close)
-        return accepted(name, x, told[0], failed, _ADVICE), told
-
+    dtype = points[0].dtype
+    one_number = partial(_one_number, f, dtype)
+    solve = partial(_solved, way, points, close, failed)
     if derivative == "steps":
         x, told = solve(lambda point: one_number(point, *more), points[0], ())
     else:
@@ -185,6 +169,37 @@ def root_scalar(
         )
     value, slope = _with_slope(lambda point: one_number(point, *more), x)
     return Solution(x, value, told[0], told[1], told[2], slope)
+
+
+def _one_number(f: Callable[..., Any], dtype: np.dtype[Any], x: Any, *values: Any) -> Tensor:
+    value = fnp.asarray(f(x, *values))
+    if value.shape:
+        raise placed(
+            ShapeError,
+            f"root_scalar: f has to return a single number, got shape {value.shape}. Map over"
+            " arrays with fg.vmap; systems of equations are solved by root.",
+        )
+    return value.astype(dtype) if value.dtype.kind in "iub" else value
+
+
+def _solved(
+    method: str,
+    points: tuple[Tensor, ...],
+    close: tuple[float, float, int],
+    failed: str,
+    function: Callable[[Any], Any],
+    start: Any,
+    _: Any,
+) -> Any:
+    """Solve from a start: the root, and (status, nit, nfev)."""
+    with ignoring():  # a step may go too far
+        if method in _BRACKETING:
+            ended = bracketed(function, points[0], points[1], method, *close)
+            x, told = ended.best, (ended.status, ended.nit, ended.nfev)
+        else:
+            second = points[1] if method == "secant" and len(points) == 2 else None
+            x, told = _iterated(function, start, second, method, *close)
+    return accepted("root_scalar", x, told[0], failed, _ADVICE), told
 
 
 def divided(linear: Callable[[Any], Any], y: Any) -> Any:

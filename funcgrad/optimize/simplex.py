@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 import funcgrad.numpy as fnp
+from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._control.choices import cond
 from funcgrad._control.whiles import while_loop
 from funcgrad._core.pytrees import pytree
@@ -34,6 +35,71 @@ class _Simplex:
     status: Tensor
 
 
+@dataclass(frozen=True, slots=True)
+class _SimplexSearch:
+    """The function, its bounds, the tolerances and the factors of the moves."""
+
+    f: Callable[[Tensor], Tensor]
+    bounds: tuple[Tensor, Tensor] | None
+    xtol: Any
+    ftol: Any
+    factors: tuple[float, float, float]
+
+    def clipped(self, point: Tensor) -> Tensor:
+        return point if self.bounds is None else fnp.clip(point, *self.bounds)
+
+    def value(self, point: Tensor) -> Tensor:
+        number = self.f(point)
+        return fnp.where(fnp.isnan(number), np.inf, number)
+
+    def ordered(self, corners: Tensor, values: Tensor, nit: Tensor, nfev: Tensor) -> _Simplex:
+        order = fnp.argsort(values, stable=True)
+        corners, values = corners[order], values[order]
+        width = fnp.max(fnp.abs(corners[1:] - corners[0]))
+        height = fnp.max(fnp.abs(values[1:] - values[0]))
+        is_small = (width <= self.xtol) & (height <= self.ftol)
+        status = first_status([(~fnp.isfinite(values[0]), NOT_FINITE), (is_small, SMALL_STEP)])
+        return _Simplex(corners, values, nit, nfev, status)
+
+    def start(self, x: Tensor) -> _Simplex:
+        far = fnp.where(x != 0.0, 0.05 * x, 0.00025)
+        corners = fnp.concatenate([x[None], x + fnp.diag(far)])
+        if self.bounds is not None:
+            high = self.bounds[1]
+            corners = vmap(self.clipped)(fnp.where(corners > high, 2.0 * high - corners, corners))
+        count = fnp.asarray(len(x) + 1)
+        return self.ordered(corners, vmap(self.value)(corners), fnp.asarray(0), count)
+
+    def step(self, now: _Simplex) -> _Simplex:
+        """Mirror the worst corner, then go further or less far; or shrink all to the best."""
+        expansion, contraction, shrinkage = self.factors
+        worst, middle = now.corners[-1], fnp.mean(now.corners[:-1], axis=0)
+        mirrored = self.clipped(middle + (middle - worst))
+        there = self.value(mirrored)
+        is_best, is_good = there < now.values[0], there < now.values[-2]
+        inward = fnp.where(there < now.values[-1], contraction, -contraction)
+        factor = fnp.where(is_best, expansion, inward).astype(worst.dtype)
+        tried = self.clipped(middle + factor * (middle - worst))
+        is_tried = is_best | ~is_good
+        at_tried = cond(is_tried, self.value, lambda _: there, tried)
+        better = at_tried < fnp.minimum(there, now.values[-1])
+        point = fnp.where(better, tried, mirrored)
+        number = fnp.where(better, at_tried, there)
+        is_replaced = is_good | better
+
+        def replaced(corners: Tensor) -> tuple[Tensor, Tensor]:
+            swapped = fnp.concatenate([corners[:-1], point[None]])
+            return swapped, fnp.concatenate([now.values[:-1], number[None]])
+
+        def shrunk(corners: Tensor) -> tuple[Tensor, Tensor]:
+            smaller = corners[0] + shrinkage * (corners - corners[0])
+            return smaller, fnp.concatenate([now.values[:1], vmap(self.value)(smaller[1:])])
+
+        corners, values = cond(is_replaced, replaced, shrunk, now.corners)
+        tries = 1 + is_tried + fnp.where(is_replaced, 0, len(worst))
+        return self.ordered(corners, values, now.nit + 1, now.nfev + tries)
+
+
 def simplex_minimum(
     f: Callable[[Tensor], Tensor],
     x: Tensor,
@@ -48,63 +114,12 @@ def simplex_minimum(
     function minimization", Computer Journal 7, 1965; Gao and Han, "Implementing the Nelder-Mead
     simplex algorithm with adaptive parameters", 2012.
     """
-    size = len(x)
-    expansion, contraction, shrinkage = 1.0 + 2.0 / size, 0.75 - 0.5 / size, 1.0 - 1.0 / size
-    if size == 1:
-        expansion, contraction, shrinkage = 2.0, 0.5, 0.5
-
-    def clipped(point: Tensor) -> Tensor:
-        return point if bounds is None else fnp.clip(point, *bounds)
-
-    def value(point: Tensor) -> Tensor:
-        number = f(point)
-        return fnp.where(fnp.isnan(number), np.inf, number)
-
-    def ordered(corners: Tensor, values: Tensor, nit: Tensor, nfev: Tensor) -> _Simplex:
-        order = fnp.argsort(values, stable=True)
-        corners, values = corners[order], values[order]
-        width = fnp.max(fnp.abs(corners[1:] - corners[0]))
-        height = fnp.max(fnp.abs(values[1:] - values[0]))
-        status = first_status(
-            [
-                (~fnp.isfinite(values[0]), NOT_FINITE),
-                ((width <= xtol) & (height <= ftol), SMALL_STEP),
-            ]
-        )
-        return _Simplex(corners, values, nit, nfev, status)
+    size = max(len(x), 2)
+    factors = (1.0 + 2.0 / size, 0.75 - 0.5 / size, 1.0 - 1.0 / size)
+    search = _SimplexSearch(f, bounds, xtol, ftol, factors)
 
     def goes_on(now: _Simplex) -> Tensor:
         return (now.status == RUNNING) & (now.nit < maxiter)
 
-    def step(now: _Simplex) -> _Simplex:
-        worst, middle = now.corners[-1], fnp.mean(now.corners[:-1], axis=0)
-        mirrored = clipped(middle + (middle - worst))
-        there = value(mirrored)
-        is_best, is_good = there < now.values[0], there < now.values[-2]
-        outward = there < now.values[-1]
-        factor = fnp.where(is_best, expansion, fnp.where(outward, contraction, -contraction))
-        tried = clipped(middle + factor.astype(x.dtype) * (middle - worst))
-        at_tried = cond(is_best | ~is_good, value, lambda _: there, tried)
-        better = at_tried < fnp.minimum(there, now.values[-1])
-        point = fnp.where(better, tried, mirrored)
-        number = fnp.where(better, at_tried, there)
-        replaced = is_good | better
-        swapped = fnp.concatenate([now.corners[:-1], point[None]])
-        numbers = fnp.concatenate([now.values[:-1], number[None]])
-
-        def shrunk(corners: Tensor) -> tuple[Tensor, Tensor]:
-            smaller = corners[0] + shrinkage * (corners - corners[0])
-            return smaller, fnp.concatenate([now.values[:1], vmap(value)(smaller[1:])])
-
-        corners, values = cond(replaced, lambda _: (swapped, numbers), shrunk, now.corners)
-        tries = 1 + (is_best | ~is_good) + fnp.where(replaced, 0, size)
-        return ordered(corners, values, now.nit + 1, now.nfev + tries)
-
-    far = fnp.where(x != 0.0, 0.05 * x, 0.00025)
-    corners = fnp.concatenate([x[None], x + fnp.diag(far)])
-    if bounds is not None:
-        corners = fnp.where(corners > bounds[1], 2.0 * bounds[1] - corners, corners)
-        corners = vmap(clipped)(corners)
-    start = ordered(corners, vmap(value)(corners), fnp.asarray(0), fnp.asarray(size + 1))
-    ended = while_loop(goes_on, step, start)
+    ended = while_loop(goes_on, search.step, search.start(search.clipped(x)))
     return ended.corners[0], ended.values[0], (ended.status, ended.nit, ended.nfev)

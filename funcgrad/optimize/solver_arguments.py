@@ -116,9 +116,9 @@ def residuals_of(tree: Any, name: str) -> Vector:
     """Residuals as one real vector: of complex ones the real and then the imaginary parts."""
     leaves = pytrees.leaves(tree)
     real = [
-        part
+        component
         for leaf in map(fnp.asarray, leaves)
-        for part in ((leaf.real, leaf.imag) if leaf.dtype.kind == "c" else (leaf,))
+        for component in ((leaf.real, leaf.imag) if leaf.dtype.kind == "c" else (leaf,))
     ]
     vector = ravel(real)[0]
     if vector.dtype.kind != "f":

@@ -209,9 +209,9 @@ def _solution(
         return accepted(name, ended.x, ended.status, failed, _ADVICE), told
 
     if derivative == "steps":
-        found, told = solve(lambda x: system(x, *more), vector, ())
+        solution, told = solve(lambda x: system(x, *more), vector, ())
     else:
-        found, told = root_of(
+        solution, told = root_of(
             name,
             system,
             vector,
@@ -222,5 +222,5 @@ def _solution(
             has_aux=True,
             failed="raise" if failed == "raise" else "nan",
         )
-    x = unravel(found)
+    x = unravel(solution)
     return Solution(x, fun(x, *more), told[0], told[1], told[2])

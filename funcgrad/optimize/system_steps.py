@@ -125,17 +125,19 @@ def _moved(
 
 
 @pytree(slots=True)
-class _Region:
+class _DoglegRegion:
     jacobian: Tensor
     scale: Tensor
     radius: Tensor
 
 
-def _dogleg_start(f: Callable[[Tensor], Tensor], x: Tensor, _: Tensor) -> _Region:
+def _dogleg_start(f: Callable[[Tensor], Tensor], x: Tensor, _: Tensor) -> _DoglegRegion:
     jacobian = jacfwd(f)(x)
     scale = _lengths(jacobian, fnp.zeros_like(x))
     size = _length(scale * x)
-    return _Region(jacobian, scale, fnp.where(size > 0.0, 100.0 * size, 100.0).astype(x.dtype))
+    return _DoglegRegion(
+        jacobian, scale, fnp.where(size > 0.0, 100.0 * size, 100.0).astype(x.dtype)
+    )
 
 
 def _lengths(jacobian: Tensor, before: Tensor) -> Tensor:
@@ -153,7 +155,7 @@ def _dogleg(
     Source: Powell, "A hybrid method for nonlinear equations", 1970; Moré, Garbow, Hillstrom, "User
     guide for MINPACK-1", 1980.
     """
-    region: _Region = now.memory
+    region: _DoglegRegion = now.memory
     jacobian, scale, radius = region.jacobian, region.scale, region.radius
     newton = fnp.linalg.solve(jacobian, -now.value, failed="nan")
     has_newton = fnp.all(fnp.isfinite(newton))
@@ -176,12 +178,12 @@ def _dogleg(
     radius = fnp.where(~(ratio >= 0.1), shrunk, fnp.where(ratio >= 0.7, grown, radius))
     jacobian = cond(better, jacfwd(f), lambda _: jacobian, trial)
     x = fnp.where(better, trial, now.x)
-    memory = _Region(jacobian, _lengths(jacobian, scale), radius.astype(x.dtype))
+    memory = _DoglegRegion(jacobian, _lengths(jacobian, scale), radius.astype(x.dtype))
     wanted = fnp.where(has_newton, newton, np.inf)
     lost = radius <= xtol * (xtol + _length(now.x * scale)) * 1e-3
     tests = [(~has_newton & (_length(slope) == 0.0), NO_SLOPE), (lost, NO_PROGRESS)]
-    kept = fnp.where(better, value, now.value)
-    return _moved(now, x, kept, memory, wanted, tests, now.nfev + 1, xtol, ftol)
+    there = fnp.where(better, value, now.value)
+    return _moved(now, x, there, memory, wanted, tests, now.nfev + 1, xtol, ftol)
 
 
 def _within(down: Tensor, newton: Tensor, has_newton: Tensor, radius: Tensor) -> Tensor:
