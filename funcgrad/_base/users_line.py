@@ -59,6 +59,13 @@ def arguments_of(frame: FrameType) -> tuple[Any, ...]:
     return tuple([frame.f_locals[name] for name in code.co_varnames[: code.co_argcount]])
 
 
+def variables_of(frame: FrameType) -> dict[str, Any]:
+    """The variables of a running function: its own, those it closes over, and globals it names."""
+    outside = frame.f_globals
+    named = {name: outside[name] for name in frame.f_code.co_names if name in outside}
+    return {**named, **frame.f_locals}
+
+
 def shorten(error: BaseException) -> None:
     """Remove this library's frames from a traceback, except for the first and the last.
 

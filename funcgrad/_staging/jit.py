@@ -56,9 +56,9 @@ from funcgrad._staging.static_arguments import (
     unhashable,
     with_static,
 )
-from funcgrad._transforms.answers import UnstagedError
+from funcgrad._transforms.answers import OF_VALUES, UnstagedError
 from funcgrad._transforms.arguments import call_values, check_function
-from funcgrad._transforms.stage import stage
+from funcgrad._transforms.stage import is_of_staging, stage
 from funcgrad._transforms.transformed import importable_name
 from funcgrad._transforms.with_derivative import example
 from funcgrad.errors import ArgumentError, FuncgradError, LeafError
@@ -110,6 +110,9 @@ class Jitted(DirectlyCalled, Generic[P, R]):
                     return result
             return self._call(args, kwargs)
         except Exception as error:
+            if isinstance(error, OF_VALUES) and not is_of_staging(error):
+                with suppress(*OF_VALUES):  # the function may catch what a program raises
+                    return self._function(*args, **kwargs)
             shorten(error)
             raise
 
@@ -257,7 +260,7 @@ class Jitted(DirectlyCalled, Generic[P, R]):
             staged = capture.run(lambda: self._staged(args, kwargs), self._warn)
         except UnstagedError as error:
             variants.watched = False
-            self._warn(f"runs without being staged: under vmap it {error.reason}.")
+            self._warn(f"runs without being staged: {error.reason}.")
             return MISS
         if staged is None:
             variants.watched = False
@@ -342,8 +345,7 @@ class Jitted(DirectlyCalled, Generic[P, R]):
         """The objects that the function can reach, besides the arrays in its arguments."""
         static, dynamic = self._split(args, kwargs)
         tokens = [token for token in pytrees.structure(dynamic).tokens if token is not None]
-        # The classes of containers, and their static parts.
-        parts = [root for token in tokens for root in (token[0], token[2])]
+        parts = [root for token in tokens for root in (token[0], token[2])]  # classes, static parts
         return [self._function, *[value for _, _, value in static], *parts]
 
     def _compiled(self, optimized: Program, relaxed: bool) -> tuple[Program, Compiled]:
@@ -377,9 +379,8 @@ class Jitted(DirectlyCalled, Generic[P, R]):
         """Split off the static arguments: triples of position or name, exact key, and value."""
         if not self._static:
             return (), (args, kwargs)
-        count = len(args)
-        numbers = [place for place in self._static if isinstance(place, int)]
-        places = sorted({place % count for place in numbers if -count <= place < count})
+        n = len(args)
+        places = sorted({k % n for k in self._static if isinstance(k, int) and -n <= k < n})
         names = sorted([name for name in kwargs if name in self._static])
         statics: list[tuple[int | str, Any]] = [(place, args[place]) for place in places]
         statics += [(name, kwargs[name]) for name in names]

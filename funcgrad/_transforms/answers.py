@@ -39,6 +39,10 @@ LOOKS: Final = (
 _CONVERSIONS: Final = (("bool(t)", "bool"), ("int(t)", "int"), ("t as", "int"), ("round", "round"))
 
 
+OF_VALUES: Final = np.linalg.LinAlgError, IndexError, FloatingPointError
+"""Errors that an operation raises for some values and not for others."""
+
+
 class Division(BaseException):
     """A division of examples that give different answers; it is raised to abandon a run.
 
@@ -94,8 +98,16 @@ class Division(BaseException):
         ) from error
 
 
+class Stopped(BaseException):
+    """Raised to abandon a run of a staged function, when it has told what it was for.
+
+    It derives from ``BaseException``, so that ``except Exception`` in the user's function lets it
+    pass.
+    """
+
+
 class UnstagedError(TracerError):
-    """A function under ``jit`` takes more paths over a batch than one program can have.
+    """A function that no program can stand for: it takes too many paths, or catches errors.
 
     Attributes
     ----------
@@ -104,7 +116,7 @@ class UnstagedError(TracerError):
     """
 
     def __init__(self, reason: str) -> None:
-        super().__init__(f"vmap: the function {reason}")
+        super().__init__(f"The function cannot be staged: {reason}.")
         self.reason = reason
 
 

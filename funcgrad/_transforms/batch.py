@@ -113,9 +113,11 @@ def vmap(
     cannot go on, as inside a branch of ``cond``, an exception abandons it, which ``f`` must not
     swallow by a bare ``except``.
 
-    Under ``jit``, up to 16 paths of truth values become one program: the operations of each path
+    Under ``jit``, a ``while`` whose state is in the function's variables becomes one operation, and
+    up to 16 paths of truth values become one program: the operations of each path
     run on all examples, and each example gets the result of its path, and derivatives of that only.
-    Functions with more paths, as by a ``while``, run without being staged, with a warning.
+    Functions with more paths, as by a loop that counts in a Python number, run without being
+    staged, with a warning.
 
     Examples
     --------

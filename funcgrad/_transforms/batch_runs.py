@@ -21,18 +21,18 @@ from funcgrad._core import pytrees
 from funcgrad._core.context import current, entered
 from funcgrad._core.pytrees import Structure
 from funcgrad._core.specs import dtype_of, shape_of
-from funcgrad._core.trace import Value, begin_level
+from funcgrad._core.trace import Value, begin_level, running_traces
 from funcgrad._hooks.key_uses import repetition
 from funcgrad._primitives.broadcasting import broadcast_to
 from funcgrad._primitives.reduction import reduce_any
 from funcgrad._primitives.structural import move_axis
-from funcgrad._transforms.answers import Rows
+from funcgrad._transforms.answers import Rows, Stopped
 from funcgrad._transforms.arguments import values_of
 from funcgrad._transforms.batcher import SELECTS, Batcher, examples_at
 from funcgrad._transforms.masked_paths import MaskedPath
 from funcgrad._transforms.paths import Group, Part, Path, explored, joined, selected
-from funcgrad._transforms.staged_paths import MOST_PATHS, StagedPath
-from funcgrad.errors import BatchError, FuncgradError
+from funcgrad._transforms.staged_paths import MOST_PATHS, MOST_RUNS, Scripts, StagedPath
+from funcgrad.errors import BatchError, FuncgradError, GuardError
 from funcgrad.tensor.tensor import wrap
 
 
@@ -190,32 +190,61 @@ class Batch:
 
     def _selected(self, first: RunOutcome) -> tuple[list[Part], Structure]:
         """The results of a program: the function runs along all paths, and masks select."""
+        from funcgrad._transforms.captured_loops import learn
+
+        scripts, ran = Scripts(), first
+        while True:
+            path: Any = ran.batcher.path
+            path.loops.runs += 1
+            if path.refused is not None:
+                raise path.refused
+            outcome, error = None, ran.error
+            if error is None and not path.captures:
+                try:
+                    outcome = _parts(ran)
+                    for value, _ in outcome[0]:
+                        shape_of(value)  # which a loop's results may not contain
+                except Stopped as lost:
+                    error = lost
+            path.has_ended = True
+            if path.stopped is not None or path.captures:
+                learn(path, scripts, error)
+            else:
+                scripts.waiting.pop()
+                scripts.waiting += path.scope.others
+                if error is not None and not isinstance(error, Exception):
+                    raise error
+                longest = 10 * path.operations + 10_000  # another path is of no other order
+                path.loops.most_operations = min(path.loops.most_operations, longest)
+                scripts.done.append((tuple(path.scope.answers), (path, outcome, error)))
+            too_many = len(scripts.done) + len(scripts.waiting) > MOST_PATHS
+            if too_many or path.loops.runs > MOST_RUNS:
+                raise path.too_many()
+            if not scripts.waiting:
+                break
+            ran = self._run(path=StagedPath(scripts.waiting[-1], path.loops))
         paths: list[Path[tuple[list[Part], Structure]]] = []
         masks: list[Value] = []
         failures: list[tuple[StagedPath, Exception]] = []
-        ran, waiting = first, []
-        while True:
-            path: Any = ran.batcher.path
-            if path.refused is not None:
-                raise path.refused
-            waiting += path.others
-            if isinstance(ran.error, Exception):
-                failures.append((path, ran.error))
-            elif ran.error is not None:
-                raise ran.error
-            else:
-                answers = "; ".join(f"{line}: {answer}" for line, answer in path.answers)
-                paths.append(Path(Group(np.arange(0), answers), _parts(ran)))
-                masks.append(path.mask)
-            if len(paths) + len(failures) + len(waiting) > MOST_PATHS:
-                raise path.too_many()
-            if not waiting:
-                break
-            ran = self._run(path=StagedPath(waiting.pop()))
+        for _, (path, outcome, error) in scripts.done:
+            if error is not None:
+                failures.append((path, error))
+                continue
+            answers = "; ".join(f"{line}: {answer}" for line, answer in path.lines)
+            paths.append(Path(Group(np.arange(0), answers), outcome))
+            masks.append(path.mask)
         for path, error in failures:
+            if isinstance(error, GuardError):
+                raise path.refuse(
+                    "calls a function with a rule that closes over values, and looks in it at"
+                    " values of the examples"
+                )
             # A guard of the program: it does not hold for a batch with an example on this path.
             if not paths or bool(wrap(reduce_any(path.mask, axis=(0,), keepdims=False))):
                 raise error
+            for trace in running_traces():
+                if hasattr(trace, "errors"):  # a stager
+                    trace.errors.forget(error)
         structure = _one_structure(paths)
         parts = selected([Path(path.group, path.outcome[0]) for path in paths], masks, self.size)
         return parts, structure

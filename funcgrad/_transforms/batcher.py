@@ -21,6 +21,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from funcgrad._base.users_line import users_line
 from funcgrad._core.context import (
     current,
     delegate,
@@ -77,7 +78,7 @@ checks, which name the example."""
 class Batched(Tensor):
     """One example of a batch, standing for all of them."""
 
-    __slots__ = ("_trace",)
+    __slots__ = ("_index", "_trace")  # as others have them, so that these can become this
 
     @property
     def shape(self) -> Shape:
@@ -125,6 +126,7 @@ class Batcher(Trace):
         "_around",
         "_follows",
         "_is_plain",
+        "_lends",
         "_open",
         "_whole",
         "division",
@@ -155,6 +157,7 @@ class Batcher(Trace):
         self.masked: MaskedPath | None = None
         self._follows = follows
         self._open = self._is_plain = True
+        self._lends = False
         self._around: tuple[Batcher, ...] = ()
         if isinstance(around, Batcher):
             self._is_plain = False
@@ -191,6 +194,16 @@ class Batcher(Trace):
                 stack.enter_context(delegated(trace, self))
             yield
 
+    def lend(self) -> None:
+        """Let another trace interpret operations where a context says so."""
+        self._is_plain, self._lends = False, True
+
+    def _reader(self) -> Any:
+        """The trace that interprets operations in this context, if it is another one."""
+        if self.path is not None:
+            self.path.count_operation()
+        return delegate(self) if self._lends and self._open else None
+
     def _successor(self, *args: Value) -> Batcher | None:
         """Find the trace that interprets an operation on tracers of batches that have ended.
 
@@ -202,6 +215,8 @@ class Batcher(Trace):
             if interpreter is None:
                 self.check()
             return interpreter
+        if not self._around:
+            return None
         for value in args:
             if type(value) is Batched and value._trace is not self:
                 inside: Batcher | None = delegate(value._trace)
@@ -262,7 +277,7 @@ class Batcher(Trace):
             return self.process(primitive, (x,), {})
         data = x._value
         if not self._is_plain:
-            if not self._open and (interpreter := self._successor()):
+            if interpreter := self._reader() or (not self._open and self._successor()):
                 return interpreter.process1(primitive, x)
             data = self.parts(x)[0]
         try:
@@ -279,7 +294,7 @@ class Batcher(Trace):
             batched_too = type(y) is Batched and y._trace is self
             first = x._value if batched else concrete(x)
             second = y._value if batched_too else concrete(y)
-        elif (self._around or not self._open) and (interpreter := self._successor(x, y)):
+        elif interpreter := self._reader() or self._successor(x, y):
             return interpreter.process2(primitive, x, y)
         else:
             first, batched = self.parts(x)
@@ -297,7 +312,7 @@ class Batcher(Trace):
     ) -> Value:
         """Apply the primitive's batching rule."""
         if not self._is_plain:
-            if (self._around or not self._open) and (interpreter := self._successor(*args)):
+            if interpreter := self._reader() or self._successor(*args):
                 return interpreter.process(primitive, args, params)
             path = self.path
             draws = path is not None and isinstance(primitive.structure, Random)
@@ -329,7 +344,7 @@ class Batcher(Trace):
                 return list(delegate(self, is_linear=False).process_call(call, args))
             with within_linear():
                 return self.process_call(call, args)
-        if (self._around or not self._open) and (interpreter := self._successor(*args)):
+        if not self._is_plain and (interpreter := self._reader() or self._successor(*args)):
             return interpreter.process_call(call, args)
         try:
             return call.batch_in(self, args)
@@ -381,6 +396,8 @@ class Batcher(Trace):
             answers = np.where(active, answers, answers[first])
         if agree(answers):
             return raw[first]
+        if self.path is not None:  # the program is for all examples
+            return self._select(data, use)
         groups = rows_by_answer(answers)
         rows = self._divide([(answer_in_words(raw[rows[0]], use), rows) for rows in groups])
         return raw[rows[0]]
@@ -429,13 +446,16 @@ class Batcher(Trace):
         """Choose an answer while the function is staged."""
         if self._follows != SELECTS:
             raise UnstagedError(
-                "has a rule, or a part that is staged by itself, with a branch for each example of"
-                " a batch"
+                "under vmap it has a rule, or a part that is staged by itself, with a branch for"
+                " each example of a batch"
             )
         path = self.path
         if path is None:
             path = StagedPath()
             self.follow_path(path)
+            if self.divisions:  # by values that are known; a program needs all examples
+                path.failed = True
+                path.stop()
         return path.choose(self, data, use)
 
     def _divide_failures(
@@ -472,6 +492,8 @@ class Batcher(Trace):
         if agree(answers):
             return False
         names = [*kinds]
+        if self.path is not None:
+            raise self.path.refuse(f"raises {names[-1]} at {users_line()} for some examples only")
         groups = rows_by_answer(answers)
         self._divide([(names[answers[rows[0]]] or "no error", rows) for rows in groups])
         return True

@@ -132,6 +132,7 @@ def _stage(
             args, kwargs = pytrees.unflatten(structure, followed)
             out_leaves, result = pytrees.flatten(f(*args, **kwargs))
             outs = values_of(operation, out_leaves, result, lambda: "the function's result")
+            stager.errors.check()
             return stager.finish(
                 outs,
                 name=f.name if isinstance(f, Program) else name_of(f),
@@ -141,6 +142,16 @@ def _stage(
             )
         finally:
             stager.close()
+
+
+def is_of_staging(error: BaseException) -> bool:
+    """Whether a function has raised an error while it was staged, and no program has."""
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code is stage.__code__:
+            return True
+        trace = trace.tb_next
+    return False
 
 
 def _bytes(values: Sequence[Value]) -> int:

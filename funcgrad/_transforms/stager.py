@@ -8,7 +8,7 @@ long, so their values may be left out: their results, and all that depends on th
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import count
@@ -40,6 +40,7 @@ from funcgrad._programs.equation import Constant, Equation, Guard, Params, read_
 from funcgrad._programs.names import variable_names
 from funcgrad._programs.origins import line_around
 from funcgrad._programs.program import Program
+from funcgrad._transforms.answers import OF_VALUES
 from funcgrad._transforms.call import Call
 from funcgrad._transforms.call_values import (
     CUSTOM_CALL,
@@ -54,6 +55,7 @@ from funcgrad._transforms.call_values import (
 from funcgrad._transforms.calls import RuleCall
 from funcgrad._transforms.composite import Composite, bind_composite, check_closure
 from funcgrad._transforms.constant_pool import ConstantPool
+from funcgrad._transforms.staging_notes import CaughtErrors, EqualValues
 from funcgrad.errors import TracerError
 from funcgrad.tensor.tensor import Tensor
 
@@ -68,11 +70,7 @@ class Staged(Tensor):
 
     def _reveal(self, use: str, exact: bool) -> Raw:
         self._trace.check(self)
-        self._trace.need_numbers(self)
-        value = self._value
-        raw = value if type(value) in RAW else value._reveal(use, exact)
-        self._trace.look(self, use, exact, raw)
-        return raw
+        return self._trace.reveal(self, use, exact)
 
 
 class NumbersNeeded(BaseException):
@@ -114,9 +112,11 @@ class Stager(Trace):
         self._guards: list[Guard] = []
         self._reruns: dict[object, int] = {} if around is None else around._reruns
         self._epochs: count[int] = count(1) if around is None else around._epochs
+        self.errors: CaughtErrors = CaughtErrors() if around is None else around.errors
         self._runs_loops: bool = runs_loops if around is None else around._runs_loops
         # The variables, with the levels of their stagers, that are stand-ins though others are not.
         self._unknown: set[tuple[int, int]] = set() if around is None else around._unknown
+        self._equal = EqualValues()
         self._variables = 0  # at least so many are taken
         self._open = True
 
@@ -216,7 +216,11 @@ class Stager(Trace):
         if is_known := not self._stands_in(primitive, args):
             # A loop asks the transformations around it to interpret it as a whole.
             loops = _loops(primitive)
-            out = primitive(*values, **params) if loops else bind(primitive, values, params)
+            try:
+                out = primitive(*values, **params) if loops else bind(primitive, values, params)
+            except OF_VALUES as error:
+                self.errors.add(error, users_line())
+                raise
         else:
             said = primitive.checked_result(*map(spec_inside, values), **params)
             out = tuple(map(stand_in, said)) if isinstance(said, tuple) else stand_in(said)
@@ -351,6 +355,14 @@ class Stager(Trace):
             constant for constant in self._pool.constants if self._is_nested and not constant.is_raw
         ]
 
+    def reveal(self, tracer: Staged, use: str, exact: bool) -> Raw:
+        """The raw value of a tracer that the function looks at."""
+        self.need_numbers(tracer)
+        value = tracer._value
+        raw = value if type(value) in RAW else value._reveal(use, exact)
+        self.look(tracer, use, exact, raw)
+        return raw
+
     def look(self, tracer: Staged, use: str, exact: bool, raw: Value) -> None:
         """Keep the result of a conversion to a Python number as a guard."""
         if np.size(raw) != 1:
@@ -392,6 +404,11 @@ class Stager(Trace):
             guards=tuple(dict.fromkeys(guards)),
             **fields,
         )
+
+    def identity(self, tracer: Staged) -> Hashable:
+        """A key that values share if the same operations have made them of the same values."""
+        place = self._equal.first_equal(tracer._index, self._equations, self._variables)
+        return id(self), place
 
     def effects(self) -> int:
         """How many operations were run for their effects, for which a result has to wait."""

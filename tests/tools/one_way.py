@@ -2,7 +2,8 @@
 
 Three classes have methods from higher layers: a tensor the array functions, a program its forms, a
 linear map its program, in which it is pickled. An error asks for a hint when it is raised. A random
-sparse matrix has random numbers. A batch in blocks is a loop.
+sparse matrix has random numbers. A batch in blocks is a loop, and a Python loop over values of a
+batch becomes an operation.
 These imports at the time of a call do not count as dependencies on a higher layer.
 """
 
@@ -27,6 +28,9 @@ OF_METHODS: Final = (
     "funcgrad._programs.program -> funcgrad.interop.onnx.model_writer",
     "funcgrad._transforms.transformed -> funcgrad._transforms.stage",
     "funcgrad._transforms.batch -> funcgrad._control.batch_blocks",
+    "funcgrad._transforms.batch_runs -> funcgrad._transforms.captured_loops",
+    "funcgrad._transforms.loop_forms -> funcgrad._control.choices",
+    "funcgrad._transforms.loop_forms -> funcgrad._control.whiles",
     "funcgrad.sparse.constructors -> funcgrad.random",
 )
 

@@ -574,20 +574,147 @@ def test_a_program_raises_only_for_examples_that_it_has() -> None:
 
 
 def test_more_paths_run_unstaged_with_one_warning() -> None:
-    line = halved.__code__.co_firstlineno + 2
-    inner = fg.jit(fg.vmap(halved))
-    for f, count in ((fg.jit(fg.vmap(halved)), 1), (fg.jit(lambda x: inner(x)), 2)):
+    def counted(x: Any) -> Any:
+        steps = 0
+        while x > 1.0:
+            x, steps = x / 2, steps + 1
+        return x * steps
+
+    line = counted.__code__.co_firstlineno + 2
+    inner = fg.jit(fg.vmap(counted))
+    for f, count in ((fg.jit(fg.vmap(counted)), 1), (fg.jit(lambda x: inner(x)), 2)):
         with pytest.warns(RuntimeWarning, match=rf"test_paths.py:{line}.*fg.while_loop") as caught:
-            assert_same(f(X), each(halved, X))
+            assert_same(f(X), each(counted, X))
         assert len(caught) == count  # one for each jitted function
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            assert_same(f(X[::-1].copy()), each(halved, X[::-1]))
-    slope = fg.jit(fg.grad(lambda x: fnp.sum(fg.vmap(halved)(x))))
+            assert_same(f(X[::-1].copy()), each(counted, X[::-1]))
+    slope = fg.jit(fg.grad(lambda x: fnp.sum(fg.vmap(counted)(x))))
     with pytest.warns(RuntimeWarning, match="runs without being staged"):
-        assert_same(slope(X), each(fg.grad(halved), X))
-    with pytest.raises(TracerError, match="more than 16 paths"):
-        fg.program(fg.vmap(halved))(X)
+        assert_same(slope(X), each(fg.grad(counted), X))
+    with pytest.raises(TracerError, match=r"more than 16 paths.*`steps` is a Python number"):
+        fg.program(fg.vmap(counted))(X)
+
+
+@together(
+    ("f", "words"),
+    [
+        (lambda x: float(x) + 1, r"needs float\(t\) of each example at test_paths.py:\d+"),
+        (lambda x: int(x) * 1.0, r"needs int\(t\) of each example at test_paths.py:\d+"),
+        (lambda x: round(x) * 1.0, r"needs round\(t\) of each example"),
+        (lambda x: sum([x * k for k in range(int(x % 3))], 0.0), r"needs int\(t\).*fg.fori_loop"),
+        (
+            lambda x: [1.0, 2.0, 4.0][(x > 1).astype(int) + (x > 5).astype(int)],
+            r"needs t as an index of each example.*fnp.asarray\(list\)\[t\]",
+        ),
+        (lambda x: x.item() * 2, r"needs t.item\(\) of each example"),
+    ],
+)
+def test_other_looks_run_unstaged_and_the_warning_says_what_to_write(f: Any, words: str) -> None:
+    jitted = fg.jit(fg.vmap(f), backend="numpy")
+    with pytest.warns(RuntimeWarning, match=words) as caught:
+        outs = jitted(X), jitted(X[::-1].copy())
+    assert_same(outs, (each(f, X), each(f, X[::-1])))
+    assert len(caught) == 1
+
+
+def test_looks_at_known_and_at_staged_values_divide_one_batch() -> None:
+    def f(s: Any) -> Any:
+        def inner(y: Any) -> Any:
+            if y > 1:  # which is known
+                y = y / (1 + s)
+            if y > 1.5:  # which is not
+                y = y * 0.1
+            return y
+
+        return fg.vmap(inner)(X)
+
+    assert_same(fg.jit(f, backend="numpy")(0.5), f(0.5))
+
+
+def test_an_answer_is_known_where_the_same_is_asked_again() -> None:
+    def f(x: Any) -> Any:
+        result = 0.0
+        for _ in range(20):
+            result = result + (1.0 if x > 1 else 2.0 if x * 2 > 3 else x)
+        return result
+
+    jitted = fg.jit(fg.vmap(f), backend="numpy")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert_same(jitted(X), each(f, X))
+
+
+def test_a_path_that_no_example_takes_need_not_end() -> None:
+    def forever(x: Any) -> Any:
+        while True:
+            x = x + 1
+
+    def within_a_step(x: Any) -> Any:
+        while x > 1:
+            x = x * 0.5
+            if x > 1e6:
+                forever(x)
+        return x
+
+    def unchanged(x: Any) -> Any:
+        while x > 1000:
+            pass
+        return x
+
+    for f in (lambda x: forever(x) if x > 1000 else x * 2, within_a_step, unchanged):
+        jitted = fg.jit(fg.vmap(f), backend="numpy")
+        with pytest.warns(RuntimeWarning, match=r"has a path that does not end after the answer"):
+            assert_same(jitted(X), each(f, X))
+
+
+def test_a_rule_that_closes_over_values_and_branches() -> None:
+    def squared(s: Any) -> Any:
+        f = fg.custom_vjp(lambda x: x * x * s if x > 0 else x * s)
+        f.defvjp(lambda x: (f(x), x), lambda x, ct: (ct * 2 * x * s if x > 0 else ct * 7.0,))
+        return f
+
+    def values(xs: Any, s: Any) -> Any:
+        return fg.vmap(squared(s))(xs)
+
+    def slopes(xs: Any, s: Any) -> Any:
+        return fg.vmap(lambda x: fg.grad(squared(s))(x))(xs)
+
+    for f in (values, slopes, fg.grad(lambda xs, s: fnp.sum(values(xs, s)))):
+        jitted = fg.jit(f, backend="numpy")
+        with pytest.warns(RuntimeWarning, match="has a rule|with a rule that closes over values"):
+            assert_same(jitted(X, 1.5), f(X, 1.5))
+        assert_same(jitted(-X, 1.5), f(-X, 1.5))
+
+
+def test_errors_that_a_function_catches_under_jit() -> None:
+    def factor(m: Any) -> Any:
+        try:
+            return fnp.sum(fnp.linalg.cholesky(m))
+        except np.linalg.LinAlgError:
+            return m[0, 0] * -100
+
+    def looked_up(i: Any) -> Any:
+        try:
+            return fnp.arange(5.0)[i]
+        except IndexError:
+            return -1.0
+
+    good, bad = np.eye(2), -np.eye(2)
+    matrices = [np.array([good, good, 4 * good]), np.array([good, bad, 4 * good])]
+    indices = [np.array([0, 4]), np.array([3, 9])]
+    for f, batches in ((factor, matrices), (looked_up, indices)):
+        for order in (batches, batches[::-1]):
+            jitted, single = fg.jit(fg.vmap(f)), fg.jit(f)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", RuntimeWarning)
+                for batch in order:
+                    assert_same(jitted(batch), each(f, batch))
+                    np.testing.assert_array_equal([float(single(x)) for x in batch], each(f, batch))
+    with pytest.warns(RuntimeWarning, match=r"catches MatrixError at test_paths.py:\d+"):
+        fg.jit(fg.vmap(factor))(matrices[1])
+    with pytest.raises(np.linalg.LinAlgError):
+        fg.jit(fg.vmap(fnp.linalg.cholesky))(matrices[1])
 
 
 def test_a_jitted_function_inside_is_staged_for_each_path() -> None:

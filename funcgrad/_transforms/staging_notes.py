@@ -1,0 +1,76 @@
+"""Notes that a stager takes: which values are surely equal, and which errors operations raised.
+
+>>> errors = CaughtErrors()
+>>> error = IndexError("index 9")
+>>> errors.add(error, "script.py:3")
+>>> errors.forget(error)
+>>> errors.check()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+
+from funcgrad._programs.equation import Equation, exact_key
+from funcgrad._transforms.answers import UnstagedError
+
+
+class EqualValues:
+    """Variables that the same operations have made of the same values."""
+
+    __slots__ = ("_first_with", "_known", "_seen")
+
+    def __init__(self) -> None:
+        self._known: dict[int, int] = {}  # for each variable the first one that is equal to it
+        self._first_with: dict[Hashable, int] = {}
+        self._seen = 0
+
+    def first_equal(self, variable: int, equations: Mapping[int, Equation], count: int) -> int:
+        """The first of all variables that are equal to one; ``count`` of them are taken."""
+        known = self._known
+        for first in range(self._seen, count):
+            equation = equations.get(first)
+            if equation is None:
+                continue
+            operands = tuple([known.get(operand, operand) for operand in equation.operands])
+            operation = equation.operation
+            if operation.is_foreign or operation.has_effect:
+                operands = (first, *operands)  # it may return something else each time
+            key = operation, exact_key(equation.params), operands
+            place = self._first_with.setdefault(key, first)
+            known.update({first + k: place + k for k in range(len(equation.results))})
+        self._seen = count
+        return known.get(variable, variable)
+
+
+class CaughtErrors:
+    """Errors that operations raised, for some values and not for others, while a function ran."""
+
+    __slots__ = ("_errors",)
+
+    def __init__(self) -> None:
+        self._errors: list[tuple[BaseException, str]] = []
+
+    def add(self, error: BaseException, line: str) -> None:
+        """Note an error, and the user's line that met it."""
+        self._errors.append((error, line))
+
+    def forget(self, error: BaseException | None) -> None:
+        """Forget an error that ends a path which no example takes."""
+        while error is not None:
+            self._errors = [pair for pair in self._errors if pair[0] is not error]
+            error = error.__cause__ or error.__context__
+
+    def check(self) -> None:
+        """Check that the function, which has ended, has caught none.
+
+        Raises
+        ------
+        UnstagedError
+            It has, and for other values it would go on where the error was raised.
+        """
+        for error, line in self._errors:
+            raise UnstagedError(
+                f"it catches {type(error).__name__} at {line}, which depends on the values."
+                " Choose before the error, with fg.cond"
+            )
