@@ -259,6 +259,8 @@ class StagedPath:
         repeats = any(capture.repeats_at(site) for capture in self.captures)
         if same in self._known and not repeats:
             self.count_operation()
+            if not self.captures:
+                self._check_repetition(self.scope, site)
             return np.bool_(self._known[same])
         if self.captures:
             known = self._outside.setdefault(id(data), (data, batcher.follow(condition)))
