@@ -459,7 +459,7 @@ def test_random_loops_equal_the_plain_loop() -> None:
 
 @pytest.mark.slow
 def test_many_random_loops_equal_the_plain_loop() -> None:
-    @settings(max_examples=100)
+    @settings(max_examples=40)
     @given(LOOPS, BATCHES)
     def run(program: Any, rng: np.random.Generator) -> None:
         check(program, rng)
