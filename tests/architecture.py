@@ -839,6 +839,7 @@ KNOWN_ANY: Mapping[str, int] = {
     "funcgrad.interop.sklearn": 56,  # the same, tables and lists
     "funcgrad.numpy": 22,
     "funcgrad.optim": 1,
+    "funcgrad.optimize": 90,  # trees of users, their functions and options
     "funcgrad.parallel": 6,
     "funcgrad._primitives": 13,  # an object of SciPy
     "funcgrad._programs": 5,

@@ -44,11 +44,11 @@ _ACTIONS: Final = frozenset(
     " monotonic next now open perf_counter pop popleft print put read readline remove setdefault"
     " sleep time update urandom warn write".split()
 )
-"""Names that code looks up to do more than compute, or to read what changes by itself."""
+"""Names that code looks up to do more than compute, or to read values that change by themselves."""
 
 
 class NoPartsError(Exception):
-    """A function that is no plain one, or closes over an object that may change or is large."""
+    """A function that is not a plain one, or closes over an object that may change or is large."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ def function_parts(function: Callable[..., Any]) -> FunctionParts:
     Raises
     ------
     NoPartsError
-        It is no plain function, or closes over objects of other kinds.
+        It is not a plain function, or closes over objects of other kinds.
     """
     if not isinstance(function, FunctionType):
         raise NoPartsError

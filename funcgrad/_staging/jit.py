@@ -111,7 +111,7 @@ class Jitted(DirectlyCalled, Generic[P, R]):
             return self._call(args, kwargs)
         except Exception as error:
             if isinstance(error, OF_VALUES) and not is_of_staging(error):
-                with suppress(*OF_VALUES):  # the function may catch what a program raises
+                with suppress(*OF_VALUES):  # the function may catch an error that a program raises
                     return self._function(*args, **kwargs)
             shorten(error)
             raise

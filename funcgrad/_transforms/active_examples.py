@@ -16,9 +16,10 @@ Tensor([[[0. ]],
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from itertools import takewhile
+from typing import Any
 
 import numpy as np
 
@@ -27,6 +28,7 @@ from funcgrad._core.primitive import Primitive
 from funcgrad._core.specs import shape_of
 from funcgrad._core.structure.structures import Factored, Opaque
 from funcgrad._core.trace import RAW, Trace, Value
+from funcgrad._primitives.indexing import gather
 from funcgrad._primitives.logic import logical_and
 from funcgrad._primitives.reduction import reduce_any
 from funcgrad._primitives.selection import where
@@ -133,3 +135,36 @@ def _traces(x: Value) -> list[Trace]:
         traces.append(x._trace)
         x = x._value
     return traces
+
+
+def examples_at(data: Value, rows: np.ndarray[Any, Any]) -> Value:
+    """Some examples of a batch on axis 0."""
+    return gather(data, rows, axis=0, unique=True)
+
+
+def errors_of(
+    size: int,
+    values: Sequence[Value],
+    flags: Sequence[bool],
+    retry: Callable[[int, Sequence[Value]], object],
+) -> tuple[np.ndarray[Any, Any], list[str]]:
+    """The place of each example's error in a list of their names; the first, "", is none.
+
+    ``retry`` runs an operation for some examples. Values with a flag have the batch on axis 0.
+    """
+    kinds: dict[str, int] = {"": 0}
+    answers = np.zeros(size, np.int64)
+    waiting = [np.arange(size)]
+    while waiting:
+        rows = waiting.pop()
+        pairs = zip(values, flags, strict=True)
+        some = [examples_at(value, rows) if flag else value for value, flag in pairs]
+        try:
+            retry(len(rows), some)
+        except Exception as failure:
+            half = len(rows) // 2
+            if half:
+                waiting += [rows[half:], rows[:half]]
+            else:
+                answers[rows] = kinds.setdefault(type(failure).__name__, len(kinds))
+    return answers, [*kinds]

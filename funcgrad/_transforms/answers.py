@@ -99,7 +99,7 @@ class Division(BaseException):
 
 
 class Stopped(BaseException):
-    """Raised to abandon a run of a staged function, when it has told what it was for.
+    """Raised to abandon a run of a staged function, when it has told its reason.
 
     It derives from ``BaseException``, so that ``except Exception`` in the user's function lets it
     pass.

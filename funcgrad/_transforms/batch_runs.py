@@ -26,9 +26,10 @@ from funcgrad._hooks.key_uses import repetition
 from funcgrad._primitives.broadcasting import broadcast_to
 from funcgrad._primitives.reduction import reduce_any
 from funcgrad._primitives.structural import move_axis
+from funcgrad._transforms.active_examples import examples_at
 from funcgrad._transforms.answers import Rows, Stopped
 from funcgrad._transforms.arguments import values_of
-from funcgrad._transforms.batcher import SELECTS, Batcher, examples_at
+from funcgrad._transforms.batcher import SELECTS, Batcher
 from funcgrad._transforms.masked_paths import MaskedPath
 from funcgrad._transforms.paths import Group, Part, Path, explored, joined, selected
 from funcgrad._transforms.staged_paths import MOST_PATHS, MOST_RUNS, Scripts, StagedPath

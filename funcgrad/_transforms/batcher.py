@@ -45,8 +45,12 @@ from funcgrad._core.trace import (
     running_traces,
 )
 from funcgrad._primitives.broadcasting import broadcast_to
-from funcgrad._primitives.indexing import gather
-from funcgrad._transforms.active_examples import refuses_numbers, with_stand_ins
+from funcgrad._transforms.active_examples import (
+    errors_of,
+    examples_at,
+    refuses_numbers,
+    with_stand_ins,
+)
 from funcgrad._transforms.answers import (
     LOOKS,
     Division,
@@ -71,8 +75,7 @@ REFUSES: Final = 0
 DIVIDES: Final = 1
 SELECTS: Final = 2
 _SAME_FOR_ALL: Final = TypeError, ShapeError, ConditionError, NonFiniteError, KeyReuseError
-"""Errors about shapes and dtypes, which all examples share (but ``IndexError`` is not), and of
-checks, which name the example."""
+"""Errors about shapes and dtypes, which all examples share, and of checks, which name one."""
 
 
 class Batched(Tensor):
@@ -109,8 +112,6 @@ class Batcher(Trace):
     ----------
     size : int
         The number of examples, which falls where they divide.
-    rows : Rows or None
-        The examples that it began with, among those of the trace around; None for all.
     divisions : sequence of Division
         The divisions after which the run went on.
     division : Division or None
@@ -470,28 +471,12 @@ class Batcher(Trace):
         Returns whether the run goes on with examples that have one outcome.
         """
         shared = isinstance(error, _SAME_FOR_ALL) and not isinstance(error, IndexError)
-        if shared or self.size < 2 or not self._open or not self._follows:
+        can_divide = not shared and self.size > 1 and self._open and self._follows
+        if not can_divide or any(map(is_staged, values)):
             return False
-        if any(map(is_staged, values)):
-            return False
-        kinds: dict[str, int] = {"": 0}
-        answers = np.zeros(self.size, np.int64)
-        waiting = [np.arange(self.size)]
-        while waiting:
-            rows = waiting.pop()
-            pairs = zip(values, flags, strict=True)
-            some = [examples_at(value, rows) if flag else value for value, flag in pairs]
-            try:
-                retry(len(rows), some)
-            except Exception as failure:
-                half = len(rows) // 2
-                if half:
-                    waiting += [rows[half:], rows[:half]]
-                else:
-                    answers[rows] = kinds.setdefault(type(failure).__name__, len(kinds))
+        answers, names = errors_of(self.size, values, flags, retry)
         if agree(answers):
             return False
-        names = [*kinds]
         if self.path is not None:
             raise self.path.refuse(f"raises {names[-1]} at {users_line()} for some examples only")
         groups = rows_by_answer(answers)
@@ -513,8 +498,3 @@ def _called_again(
     call: Composite, flags: Sequence[bool], size: int, values: Sequence[Value]
 ) -> object:
     return call.batch(size, values, flags)
-
-
-def examples_at(data: Value, rows: Rows) -> Value:
-    """Some examples of a batch on axis 0."""
-    return gather(data, rows, axis=0, unique=True)

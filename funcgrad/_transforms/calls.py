@@ -22,8 +22,9 @@ from funcgrad._primitives.reduction import reduce_sum
 from funcgrad._programs.equation import spec_inside
 from funcgrad._programs.extract import rewired
 from funcgrad._programs.program import Program
+from funcgrad._transforms.active_examples import examples_at
 from funcgrad._transforms.auxiliary import WithAux
-from funcgrad._transforms.batcher import Batched, Batcher, examples_at
+from funcgrad._transforms.batcher import Batched, Batcher
 from funcgrad._transforms.call import Call, Flags, Values
 from funcgrad._transforms.composite import (
     Interpreter,

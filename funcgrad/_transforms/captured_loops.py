@@ -5,7 +5,7 @@ The function runs again, and from the first look at that place on, its operation
 beside the program: they are *captured*. One run follows each way through a step, until the place
 is reached again or the function has left the loop. The last runs, one for each way out of the loop,
 take all ways in turn, three times. If each way has done the same operations each time, and has
-read only what the function's variables held when the step began, then these variables are the
+read only values that the function's variables held when the step began, then these variables are the
 loop's state. The loop becomes an operation, and the tracers that the function holds become tracers
 of its results. Where a comparison fails, the loop runs unrolled or unstaged.
 
@@ -35,10 +35,10 @@ from funcgrad._programs.equation import Equation, exact_key
 from funcgrad._transforms.abstract_stager import AbstractStager, running_stager
 from funcgrad._transforms.answers import Stopped, UnstagedError
 from funcgrad._transforms.batcher import Batcher
-from funcgrad._transforms.loop_forms import Look, LoopForm, Step
+from funcgrad._transforms.loop_forms import Look, LoopForm, LoopStep
 from funcgrad._transforms.record import Recorder
-from funcgrad._transforms.repeated_looks import Held, Site, held
-from funcgrad._transforms.staged_paths import MOST_PATHS, MOST_RUNS, Scope, Scripts, StagedPath
+from funcgrad._transforms.repeated_looks import Held, LookSite, held
+from funcgrad._transforms.staged_paths import MOST_PATHS, MOST_RUNS, LookScope, Scripts, StagedPath
 from funcgrad._transforms.stager import Staged, Stager
 from funcgrad.tensor.tensor import Tensor
 
@@ -120,12 +120,12 @@ class Capturer(AbstractStager):
         return bool(self._effects)
 
 
-class Loop:
+class PythonLoop:
     """A loop of the user's function, as far as the runs before have made it known.
 
     Attributes
     ----------
-    site : Site
+    site : LookSite
         The look that a step begins with.
     goes_on : bool
         The answer with which another step begins.
@@ -136,7 +136,7 @@ class Loop:
         answer at its beginning. Empty while the ways are not known.
     """
 
-    def __init__(self, site: Site, goes_on: bool) -> None:
+    def __init__(self, site: LookSite, goes_on: bool) -> None:
         self.place, self.line, self.goes_on = site.place, site.line, goes_on
         self.scripts = Scripts()
         self.exits: list[tuple[Any, ...]] = []
@@ -146,9 +146,9 @@ class Loop:
         """The answers along each way to another step."""
         return [answers for answers, returns in self.scripts.done if returns]
 
-    def begin(self, path: StagedPath, number: int, site: Site, condition: Value) -> bool:
+    def begin(self, path: StagedPath, number: int, site: LookSite, condition: Value) -> bool:
         """Capture the loop from this look on, to leave it by a way out; the answer to the look."""
-        capture = Capture(self, path, self.exits[number] if self.exits else (), site)
+        capture = LoopCapture(self, path, self.exits[number] if self.exits else (), site)
         path.captures.append(capture)
         return capture.arrive(condition)
 
@@ -171,16 +171,18 @@ def _agreeing(first: Sequence[Any], second: Sequence[Any]) -> int:
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, second)))  # noqa: B905
 
 
-class Capture:
+class LoopCapture:
     """A run that captures steps of a loop."""
 
-    def __init__(self, loop: Loop, path: StagedPath, way_out: tuple[Any, ...], site: Site) -> None:
+    def __init__(
+        self, loop: PythonLoop, path: StagedPath, way_out: tuple[Any, ...], site: LookSite
+    ) -> None:
         self.loop, self.path, self.way_out, self.site = loop, path, way_out, site
-        self.scope = Scope()
+        self.scope = LookScope()
         looks, frame = path.loops.looks, site.frame
         assert frame is not None
         self.start = looks.map_of(frame).place(frame.f_lasti)[1]
-        self.steps: list[Step] = []
+        self.steps: list[LoopStep] = []
         self.helds: list[Held] = []
         self._first: list[Value] = []
         self._stack = ExitStack()
@@ -218,7 +220,7 @@ class Capture:
         self.path.failed = True
         self.path.stop()
 
-    def repeats_at(self, site: Site) -> bool:
+    def repeats_at(self, site: LookSite) -> bool:
         """Whether a look is where a step of the loop begins."""
         return site.frame is self.site.frame and site.place == self.loop.place
 
@@ -241,8 +243,8 @@ class Capture:
         if not loop.exits:
             if self.steps:
                 self._ended(returns=True)
-            self.scope = Scope(loop.scripts.waiting[-1])
-            self.steps.append(Step(self.scope, 0, {}))
+            self.scope = LookScope(loop.scripts.waiting[-1])
+            self.steps.append(LoopStep(self.scope, 0, {}))
             return loop.goes_on
         state, reference = self._state(), stager.reference(condition)
         if self.steps:
@@ -267,11 +269,11 @@ class Capture:
                 following = self.way_out
             elif count > len(order) + 2 * len(ways):
                 self.fail("two of its variables cannot be told apart")
-        self.scope = Scope(following)
-        self.steps.append(Step(self.scope, stager.count, state))
+        self.scope = LookScope(following)
+        self.steps.append(LoopStep(self.scope, stager.count, state))
         return loop.goes_on
 
-    def look(self, condition: Value, site: Site) -> bool:
+    def look(self, condition: Value, site: LookSite) -> bool:
         """Answer a look within a step."""
         is_known = bool(self.loop.exits)
         if is_known and len(self.scope.answers) >= len(self.scope.script):
@@ -416,7 +418,7 @@ class Capture:
 
 
 def learn(path: StagedPath, scripts: Scripts, error: BaseException | None) -> None:
-    """Note what a run has shown of loops, and which run is the next one.
+    """Note all that a run has shown of loops, and which run is the next one.
 
     Raises
     ------
@@ -442,7 +444,7 @@ def learn(path: StagedPath, scripts: Scripts, error: BaseException | None) -> No
     key = site.place, path.loops.skips.get(site.place, 0), goes_on
     loop = path.loops.known.get(key)
     if loop is None:  # else it is known from other ways through a loop around
-        loop = path.loops.known[key] = Loop(site, goes_on)
+        loop = path.loops.known[key] = PythonLoop(site, goes_on)
     owner = scripts if scope is path.scope else path.captures[-1].loop.scripts
     owner.waiting.pop()
     owner.waiting += scope.others

@@ -20,9 +20,10 @@ from funcgrad._core.structure.structures import OPAQUE, Structure, Trait
 from funcgrad._core.trace import Trace, Value, begin_level
 from funcgrad._primitives.broadcasting import broadcast_to
 from funcgrad._primitives.indexing import gather
+from funcgrad._transforms.active_examples import examples_at
 from funcgrad._transforms.answers import Rows
 from funcgrad._transforms.arguments import values_of
-from funcgrad._transforms.batcher import DIVIDES, Batcher, examples_at
+from funcgrad._transforms.batcher import DIVIDES, Batcher
 from funcgrad._transforms.forward import Pusher
 from funcgrad._transforms.masked import Cotangent, fitted_present
 from funcgrad._transforms.paths import Group, Part, explored, joined

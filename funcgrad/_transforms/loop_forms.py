@@ -16,11 +16,11 @@ from funcgrad._core.trace import Value, concrete
 from funcgrad._primitives.logic import equal, logical_not, not_equal
 from funcgrad._programs.equation import Equation, bound, exact_key
 from funcgrad._transforms.active_examples import active_mask
-from funcgrad._transforms.staged_paths import Scope
+from funcgrad._transforms.staged_paths import LookScope
 from funcgrad.tensor.tensor import wrap
 
 Captured: TypeAlias = Any
-"""A ``Capture``, whose class is in a layer above this one."""
+"""A ``LoopCapture``, whose class is in a layer above this one."""
 
 
 class Look(NamedTuple):
@@ -31,10 +31,10 @@ class Look(NamedTuple):
     state: dict[str, int]
 
 
-class Step:
+class LoopStep:
     """A step of a loop that has been captured: its answers, its beginning, and its end."""
 
-    def __init__(self, scope: Scope, start: int, state: dict[str, int]) -> None:
+    def __init__(self, scope: LookScope, start: int, state: dict[str, int]) -> None:
         self.scope, self.start, self.state = scope, start, state
         self.looks: list[Look] = []
         self.end = start
@@ -60,14 +60,14 @@ class LoopForm:
         self.ends = {way: self._end(way) for way in self.ways}
         self.states_out = {way: self._states_out(way) for way in self.loop.exits if way}
 
-    def _steps(self, way: tuple[Any, ...]) -> list[Step]:
+    def _steps(self, way: tuple[Any, ...]) -> list[LoopStep]:
         return [
             step
             for step in self.capture.steps
             if step.end_state and tuple(step.scope.answers) == way
         ]
 
-    def _origin(self, steps: Sequence[Step], references: Sequence[int]) -> tuple[str, Any]:
+    def _origin(self, steps: Sequence[LoopStep], references: Sequence[int]) -> tuple[str, Any]:
         """Where a value comes from that some steps of one way read at the same place."""
         places = {
             reference - step.start if reference >= step.start else -1

@@ -31,8 +31,9 @@ from funcgrad._primitives.broadcasting import broadcast_to
 from funcgrad._primitives.joining import concatenate
 from funcgrad._primitives.stand_in_examples import chosen_examples
 from funcgrad._primitives.structural import cast
+from funcgrad._transforms.active_examples import examples_at
 from funcgrad._transforms.answers import Division, Rows
-from funcgrad._transforms.batcher import Batcher, examples_at
+from funcgrad._transforms.batcher import Batcher
 from funcgrad.errors import BatchError
 
 R = TypeVar("R")

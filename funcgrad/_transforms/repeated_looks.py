@@ -39,11 +39,14 @@ _ENDS: Final = "RETURN", "RAISE", "RERAISE", "JUMP_FORWARD", "JUMP_BACKWARD", "J
 """Instructions after which the next one does not run."""
 
 
+_JUMPS: Final = "JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_NO", "NOT_TAKEN", "NOP"
+"""Instructions that only some copies of a condition have."""
+
 _MOST_OBJECTS: Final = 1000
-"""The most objects that are looked into; those of a function that reaches more may change."""
+"""The most objects that are looked into; objects of a function that reaches more may change."""
 
 
-class Site(NamedTuple):
+class LookSite(NamedTuple):
     """The place of a look: the user's frame, the place in its code, and the line."""
 
     frame: FrameType | None
@@ -73,8 +76,8 @@ class CodeMap:
     def place(self, offset: int) -> tuple[Hashable, list[int]]:
         """A place in the code, and the instructions there.
 
-        Python writes the condition of a ``while`` twice: before the first step, and after each.
-        Both copies are one place.
+        Python writes the condition of a ``while`` more than once: before the first step, and where
+        a step may end. All copies are one place.
         """
         known = self._places.get(offset)
         if known is None:
@@ -89,14 +92,20 @@ class CodeMap:
         position = self._positions[offset // 2]
         if None in position:
             return offset, [offset]
-        same = [one for one in self.instructions if self._positions[one.offset // 2] == position]
+        same = [
+            one
+            for one in self.instructions
+            if self._positions[one.offset // 2] == position and not one.opname.startswith(_JUMPS)
+        ]
         kinds = ["JUMP" if "JUMP" in one.opname else one.opname for one in same]
         offsets = [one.offset for one in same]
-        number, half = offsets.index(offset), len(same) // 2
-        if kinds[:half] != kinds[half:]:
-            return (position, number), [offset]
-        number %= half
-        return (position, number), [offsets[number], offsets[number + half]]
+        if offset not in offsets:
+            return offset, [offset]
+        number, count = offsets.index(offset), len(same)
+        periods = [k for k in range(1, count + 1) if not count % k]
+        period = next(k for k in periods if kinds == kinds[:k] * (count // k))
+        number %= period
+        return (position, number), offsets[number::period]
 
     def leads(self, start: int, ends: Sequence[int]) -> bool:
         """Whether code may come from one instruction to some others."""
@@ -140,15 +149,15 @@ class Looks:
             known = self._maps[code] = CodeMap(code)
         return known
 
-    def site(self) -> Site:
+    def site(self) -> LookSite:
         """The place at which the user's function looks at a value."""
         frame: FrameType | None = sys._getframe(1)
         while frame is not None and not is_users(frame):
             frame = frame.f_back
         if frame is None:
-            return Site(None, None, "")
+            return LookSite(None, None, "")
         place, _ = self.map_of(frame).place(frame.f_lasti)
-        return Site(frame, (frame.f_code, place), line_of_frame(frame))
+        return LookSite(frame, (frame.f_code, place), line_of_frame(frame))
 
     def obstacle(self, frame: FrameType) -> str:
         """Why a loop with a look at a frame's place cannot be known by its variables, if so."""

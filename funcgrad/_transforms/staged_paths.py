@@ -31,7 +31,7 @@ from funcgrad._primitives.logic import logical_and, logical_not, not_equal
 from funcgrad._primitives.structural import reshape
 from funcgrad._transforms.active_examples import with_active
 from funcgrad._transforms.answers import Stopped, UnstagedError
-from funcgrad._transforms.repeated_looks import Looks, Site
+from funcgrad._transforms.repeated_looks import Looks, LookSite
 
 Interpreter: TypeAlias = Any
 """A batcher, whose class is in a layer above this one."""
@@ -119,7 +119,7 @@ class Scripts:
         self.waiting.append(script)
 
 
-class Scope:
+class LookScope:
     """The answers of a run, or of a step of a loop within it.
 
     Parameters
@@ -140,10 +140,10 @@ class Scope:
     def __init__(self, script: tuple[Any, ...] = ()) -> None:
         self.script = script
         self.answers: list[Any] = []
-        self.sites: list[Site] = []
+        self.sites: list[LookSite] = []
         self.others: list[tuple[Any, ...]] = []
 
-    def next(self, site: Site) -> Any:
+    def next(self, site: LookSite) -> Any:
         """The answer to a look."""
         place = len(self.answers)
         if place >= len(self.script):
@@ -161,7 +161,7 @@ class Scope:
         self.sites.append(site)
         return answer
 
-    def came_before(self, site: Site, loop: Site) -> bool:
+    def came_before(self, site: LookSite, loop: LookSite) -> bool:
         """Whether a look came before the first one of a loop, so that it is not of its steps."""
         for earlier in self.sites:
             if earlier[:2] == loop[:2]:
@@ -170,7 +170,7 @@ class Scope:
                 return True
         return False
 
-    def repeated(self, site: Site, loops: Loops) -> int:
+    def repeated(self, site: LookSite, loops: Loops) -> int:
         """The number of the look at which a loop begins that now looks again; -1 for none."""
         if site.frame is None or len(self.answers) < len(self.script):
             return -1
@@ -197,15 +197,15 @@ class StagedPath:
 
     Attributes
     ----------
-    scope : Scope
+    scope : LookScope
         The answers.
     mask : value
         The examples that answer so, from outside the batch; None for all.
     loops : Loops
-        Loops that are known to be no operations; all paths share them.
-    captures : list of Capture
+        Loops that are known not to be operations; all paths share them.
+    captures : list of LoopCapture
         The loops whose steps are running, to become operations, the innermost last.
-    repetition : (Scope, int, Site) or None
+    repetition : (LookScope, int, LookSite) or None
         A look at which a loop was seen to repeat, with the number of its first look.
     has_ended : bool
         Whether the run is over, and its results are known.
@@ -221,11 +221,11 @@ class StagedPath:
 
     def __init__(self, script: tuple[Any, ...] = (), loops: Loops | None = None) -> None:
         self._active = ExitStack()
-        self.scope = Scope(script)
+        self.scope = LookScope(script)
         self.mask: Value = None
         self.loops = Loops() if loops is None else loops
         self.captures: list[Any] = []
-        self.repetition: tuple[Scope, int, Site] | None = None
+        self.repetition: tuple[LookScope, int, LookSite] | None = None
         self.failed = self.has_ended = False
         self._batcher: Any = None
         self.operations = 0
@@ -310,7 +310,7 @@ class StagedPath:
                 f" the outer one at {users_line()}"
             )
 
-    def captured(self, condition: Value, site: Site) -> bool:
+    def captured(self, condition: Value, site: LookSite) -> bool:
         """Answer a look within steps of a loop that is to become an operation."""
         if self.stopped is not None:
             raise self.stopped
@@ -330,7 +330,7 @@ class StagedPath:
         self._check_repetition(inner.scope, site)
         return bool(inner.look(condition, site))
 
-    def _check_repetition(self, scope: Scope, site: Site) -> None:
+    def _check_repetition(self, scope: LookScope, site: LookSite) -> None:
         """Abandon the run if a loop is seen to repeat."""
         first = scope.repeated(site, self.loops)
         if first >= 0:
@@ -383,7 +383,7 @@ class StagedPath:
 
 
 def identity_of(data: Value) -> Hashable:
-    """A key that is the same for values that are surely equal; None if there is no such key."""
+    """A key that is the same for values that are surely equal; None without such a key."""
     kinds: list[Any] = []
     while type(data) not in RAW:
         identity = getattr(data._trace, "identity", None)

@@ -21,7 +21,7 @@ from funcgrad._base.users_line import users_line
 from funcgrad._core import pytrees
 from funcgrad._core.context import current, delegate, delegated, holds_linear, within_linear
 from funcgrad._core.primitive import Primitive
-from funcgrad._core.specs import dtype_of, is_inexact, stand_in
+from funcgrad._core.specs import stand_in
 from funcgrad._core.structure.structures import Control
 from funcgrad._core.trace import (
     RAW,
@@ -35,7 +35,6 @@ from funcgrad._core.trace import (
     escaped,
     running_traces,
 )
-from funcgrad._primitives.index_keys import Key
 from funcgrad._programs.equation import Constant, Equation, Guard, Params, read_number, spec_inside
 from funcgrad._programs.names import variable_names
 from funcgrad._programs.origins import line_around
@@ -55,7 +54,12 @@ from funcgrad._transforms.call_values import (
 from funcgrad._transforms.calls import RuleCall
 from funcgrad._transforms.composite import Composite, bind_composite, check_closure
 from funcgrad._transforms.constant_pool import ConstantPool
-from funcgrad._transforms.staging_notes import CaughtErrors, EqualValues
+from funcgrad._transforms.staging_notes import (
+    CaughtErrors,
+    EqualValues,
+    hashable_params,
+    waiting_place,
+)
 from funcgrad.errors import TracerError
 from funcgrad.tensor.tensor import Tensor
 
@@ -81,7 +85,7 @@ class Stager(Trace):
     """The trace of staging.
 
     With ``numbers`` it evaluates as it goes. Without, values are stand-ins that take neither time
-    nor memory, until the function looks at a number; and so are the results of loops, and what is
+    nor memory, until the function looks at a number; and so are the results of loops, and values
     computed with them, where it ``runs_loops`` not.
 
     A call has a stager of its own, which runs within the stager ``around``.
@@ -211,7 +215,7 @@ class Stager(Trace):
             self.check(*args)
         has_effect = primitive.has_effect and type(args[0]) in RAW
         if has_effect and primitive.is_foreign:
-            return self._run_later(primitive, args, _hashable(params))
+            return self._run_later(primitive, args, hashable_params(params))
         values = tuple([self.inner(arg) for arg in args])
         if is_known := not self._stands_in(primitive, args):
             # A loop asks the transformations around it to interpret it as a whole.
@@ -224,7 +228,7 @@ class Stager(Trace):
         else:
             said = primitive.checked_result(*map(spec_inside, values), **params)
             out = tuple(map(stand_in, said)) if isinstance(said, tuple) else stand_in(said)
-        hashable, several = _hashable(params) if params else (), type(out) is tuple
+        hashable, several = hashable_params(params) if params else (), type(out) is tuple
         if has_effect:
             self._effects.append((primitive, args[1:], hashable))
             return out
@@ -420,7 +424,7 @@ class Stager(Trace):
         del self._effects[since:]
         if not effects or not outs:
             return outs
-        place = _waiting_place(outs)
+        place = waiting_place(outs)
         waiting = list(outs)
         for primitive, args, params in effects:
             operands = waiting[place], *args
@@ -459,7 +463,7 @@ class Stager(Trace):
         structure: Any = operation.structure
         for program, _ in structure.runs(**dict(params)):
             for effect in program.index.effects[:1]:
-                read = results[_waiting_place(results)]
+                read = results[waiting_place(results)]
                 self._effects.append((effect.operation, (True, read), effect.params))
                 return
 
@@ -487,11 +491,6 @@ class Stager(Trace):
         return tracer
 
 
-def _waiting_place(outs: Sequence[Value]) -> int:
-    """Which of some results waits for effects: one that derivatives read, if there is any."""
-    return next((k for k, out in enumerate(outs) if is_inexact(dtype_of(out))), 0)
-
-
 def _loops(primitive: Primitive) -> bool:
     """Whether an operation is a loop or a branch."""
     structure = primitive.structure
@@ -499,13 +498,3 @@ def _loops(primitive: Primitive) -> bool:
 
 
 _LOOKS: Final = (("bool(t)", "bool"), ("int(t)", "int"), ("t as an index", "index"))
-
-
-def _hashable(params: Mapping[str, Any]) -> Params:
-    """Parameters in the order of their names; a tuple of slices becomes a key that has a hash."""
-    return tuple(
-        [
-            (name, Key(value) if type(value) is tuple and slice in map(type, value) else value)
-            for name, value in sorted(params.items())
-        ]
-    )

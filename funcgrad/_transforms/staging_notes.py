@@ -9,9 +9,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
 
-from funcgrad._programs.equation import Equation, exact_key
+from funcgrad._core.specs import dtype_of, is_inexact
+from funcgrad._core.trace import Value
+from funcgrad._primitives.index_keys import Key
+from funcgrad._programs.equation import Equation, Params, exact_key
 from funcgrad._transforms.answers import UnstagedError
 
 
@@ -74,3 +78,18 @@ class CaughtErrors:
                 f"it catches {type(error).__name__} at {line}, which depends on the values."
                 " Choose before the error, with fg.cond"
             )
+
+
+def waiting_place(outs: Sequence[Value]) -> int:
+    """Which of some results waits for effects: one that derivatives read, if there is any."""
+    return next((k for k, out in enumerate(outs) if is_inexact(dtype_of(out))), 0)
+
+
+def hashable_params(params: Mapping[str, Any]) -> Params:
+    """Parameters in the order of their names; a tuple of slices becomes a key that has a hash."""
+    return tuple(
+        [
+            (name, Key(value) if type(value) is tuple and slice in map(type, value) else value)
+            for name, value in sorted(params.items())
+        ]
+    )

@@ -210,11 +210,11 @@ def minimize(
     init : pytree of real floating arrays
         The starting point.
     bounds : pair
-        The least and the greatest x: numbers, trees like ``init``, or None.
+        The least and the greatest x: scalars, trees like ``init``, or None.
     constraints : callable, optional
         Takes a pytree like ``init`` and returns a pytree of real arrays.
     limits : pair
-        The least and the greatest values of the constraints: numbers, trees like their result, or
+        The least and the greatest values of the constraints: scalars, trees like their result, or
         None. By default they are zero.
     options : mapping, optional
         Ipopt's options by name, such as ``{"tol": 1e-9, "max_iter": 100}``.

@@ -167,10 +167,7 @@ def least_squares(
         tolerance(name, "gtol", gtol),
         100 * max(vector.size, 1) if max_nfev is None else count_of(name, "max_nfev", max_nfev),
     )
-
-    def problem(point: Tensor, low: Any, high: Any, *values: Tree) -> Any:
-        return residuals_of(fun(unravel(point), *values), name), low, high
-
+    problem = partial(_problem, fun, unravel)
     parameters = (*(limits or (None, None)), *more)
     solve = partial(_damped, options, failed)
     if derivative == "steps":
@@ -195,6 +192,18 @@ def least_squares(
     residuals = partial(_residuals, problem, more)
     jacobian = residuals_and_jacobian(residuals, fit, len(residuals_of(values, name)))[1]
     return Solution(x, values, told[0], told[1], told[2], jacobian)
+
+
+def _problem(
+    fun: Callable[..., Any],
+    unravel: Callable[[Any], Any],
+    point: Tensor,
+    low: Any,
+    high: Any,
+    *values: Tree,
+) -> Any:
+    """The residuals at a point as a vector, and the bounds."""
+    return residuals_of(fun(unravel(point), *values), "least_squares"), low, high
 
 
 def _residuals(problem: Callable[..., Any], more: tuple[Any, ...], point: Tensor) -> Tensor:
