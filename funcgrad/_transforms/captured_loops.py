@@ -5,7 +5,7 @@ The function runs again, and from the first look at that place on, its operation
 beside the program: they are *captured*. One run follows each way through a step, until the place
 is reached again or the function has left the loop. The last runs, one for each way out of the loop,
 take all ways in turn, three times. If each way has done the same operations each time, and has
-read only values that the function's variables held when the step began, then these variables are the
+read only values that the function's variables held when it began, then these variables are the
 loop's state. The loop becomes an operation, and the tracers that the function holds become tracers
 of its results. Where a comparison fails, the loop runs unrolled or unstaged.
 
