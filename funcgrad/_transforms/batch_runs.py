@@ -244,8 +244,9 @@ class Batch:
             if not paths or bool(wrap(reduce_any(path.mask, axis=(0,), keepdims=False))):
                 raise error
             for trace in running_traces():
-                if hasattr(trace, "errors"):  # a stager
-                    trace.errors.forget(error)
+                caught: Any = getattr(trace, "errors", None)  # of a stager
+                if caught is not None:
+                    caught.forget(error)
         structure = _one_structure(paths)
         parts = selected([Path(path.group, path.outcome[0]) for path in paths], masks, self.size)
         return parts, structure

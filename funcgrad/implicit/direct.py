@@ -123,4 +123,5 @@ def _solved(data: Tensor, pattern: Pattern, b: Tensor, failed: str) -> Tensor:
 
 def failing_as(solve: Solve, failed: str) -> Solve:
     """Pass ``failed`` on to a linear solver if it is one of this package; return other solvers."""
-    return partial(solve, failed=failed) if solve in (dense_solve, direct_solve) else solve
+    ours: Any = solve
+    return partial(ours, failed=failed) if ours in (dense_solve, direct_solve) else solve

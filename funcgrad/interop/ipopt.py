@@ -235,6 +235,14 @@ def minimize(
     -----
     Wächter, Biegler, "On the implementation of an interior-point filter line-search algorithm for
     large-scale nonlinear programming", 2006.
+
+    Examples
+    --------
+    >>> import pytest
+    >>> cyipopt = pytest.importorskip("cyipopt")
+    >>> found = minimize(lambda x: fnp.sum((x - 2.0) ** 2), np.zeros(2), bounds=(None, 1.0))
+    >>> fnp.allclose(found.x, 1.0)
+    Tensor(True)
     """
     cyipopt = optional_package("cyipopt", "interop.ipopt.minimize: cyipopt is not installed")
     callbacks = IpoptProblem(f, init, constraints)

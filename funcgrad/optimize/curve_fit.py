@@ -4,7 +4,7 @@
 >>> x = np.array([0.0, 1.0, 2.0, 3.0])
 >>> popt, pcov = curve_fit(lambda x, slope, start: slope * x + start, x, [1.0, 2.9, 5.1, 7.0])
 >>> popt, np.sqrt(np.diagonal(pcov))
-(Tensor([2.02, 0.97]), array([0.03872983, 0.07245688]))
+(Tensor([2.02, 0.97]), Tensor([0.04242641, 0.07937254]))
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def curve_fit(
     >>> data = 2.0 * np.exp(-1.5 * t) + 0.01 * np.cos(40.0 * t)
     >>> popt, pcov = curve_fit(lambda t, a, k: a * fnp.exp(-k * t), t, data)
     >>> np.round(popt, 2), np.round(fnp.sqrt(fnp.diagonal(pcov)), 4)
-    (Tensor([2. , 1.5]), Tensor([0.0043, 0.0054]))
+    (Tensor([2. , 1.5]), Tensor([0.0043, 0.0049]))
     """
     name = "curve_fit"
     check_function(name, f)

@@ -102,7 +102,7 @@ def _clipped(x: Tensor, bounds: Bounds) -> Tensor:
     return x if bounds is None else fnp.clip(x, *bounds)
 
 
-def free_of(x: Tensor, gradient: Tensor, bounds: Bounds) -> Any:
+def _free_of(x: Tensor, gradient: Tensor, bounds: Bounds) -> Any:
     """1 for unknowns that may move, 0 at a bound towards which the function falls."""
     if bounds is None:
         return fnp.ones_like(x)
@@ -112,7 +112,7 @@ def free_of(x: Tensor, gradient: Tensor, bounds: Bounds) -> Any:
 
 def slope_of(x: Tensor, gradient: Tensor, bounds: Bounds) -> Tensor:
     """The greatest element of the gradient, without unknowns that are held at a bound."""
-    return fnp.max(fnp.abs(gradient * free_of(x, gradient, bounds)), initial=0.0)
+    return fnp.max(fnp.abs(gradient * _free_of(x, gradient, bounds)), initial=0.0)
 
 
 def _first_memory(method: str, f: Objective, x: Tensor) -> Any:
@@ -166,7 +166,7 @@ def _line_step(
     "Projected Newton methods for optimization problems with simple constraints", 1982.
     """
     evaluate = value_and_grad(f)
-    free = free_of(now.x, now.gradient, bounds)
+    free = _free_of(now.x, now.gradient, bounds)
     slope = now.gradient * free
     direction = free * _direction(now, method, slope, None if bounds is None else free)
     falls = fnp.all(fnp.isfinite(direction)) & (direction @ slope < 0.0)
@@ -259,7 +259,7 @@ def _region_step(
     Source: Conn, Gould, Toint, "Trust-region methods", 2000, chapters 6 and 7.
     """
     matrix, radius = now.memory.hessian, now.memory.radius
-    free = free_of(now.x, now.gradient, bounds)
+    free = _free_of(now.x, now.gradient, bounds)
     slope = now.gradient * free
 
     def product(v: Tensor) -> Tensor:

@@ -152,7 +152,7 @@ def least_squares(
     (Tensor([3., 3., 3.]), Tensor(2.0))
     """
     name = "least_squares"
-    more = checked(name, fun, x0, args, derivative)
+    more = checked(name, fun, x0, args, derivative, tangent_solve)
     failed_way(failed, name)
     x0 = as_vector(x0)
     vector, unravel = vector_of(x0, name)

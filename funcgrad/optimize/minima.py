@@ -126,9 +126,9 @@ def minimize(
 
     See Also
     --------
-    least_squares : for sums of squares
-    funcgrad.scipy.optimize.minimize : SciPy's solvers
-    funcgrad.optim : optimizers that train networks
+    least_squares : For sums of squares.
+    funcgrad.scipy.optimize.minimize : SciPy's solvers.
+    funcgrad.optim : Optimizers that train networks.
 
     Notes
     -----
@@ -155,7 +155,7 @@ def minimize(
     (Tensor([-0.70710678, -0.70710678]), (Tensor([0.70710678]),))
     """
     name = "minimize"
-    more = checked(name, fun, x0, args, derivative)
+    more = checked(name, fun, x0, args, derivative, tangent_solve)
     failed_way(failed, name)
     way = chosen(name, "method", "bfgs" if method is None else method, (*METHODS, "nelder-mead"))
     x0 = as_vector(x0)

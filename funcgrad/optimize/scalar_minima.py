@@ -216,8 +216,8 @@ def _narrowed(
     start = low + _GOLDEN * (high - low)
     value, nothing = f(start), fnp.zeros_like(low)
     status = first_status([(~fnp.isfinite(value) | ~(low <= high), NOT_FINITE)])
-    points, values = (start,) * 3, (value,) * 3
-    first = _Interval(low, high, *points, *values, nothing, nothing, fnp.asarray(0), status)
+    ends = low, high, start, start, start, value, value, value
+    first = _Interval(*ends, nothing, nothing, fnp.asarray(0), status)
     return while_loop(goes_on, advance, first)
 
 

@@ -111,7 +111,7 @@ def root_scalar(
 
     See Also
     --------
-    root : systems of equations
+    root : Systems of equations.
 
     Notes
     -----
@@ -125,7 +125,7 @@ def root_scalar(
     >>> import funcgrad as fg
     >>> found = root_scalar(lambda x, a: x**3 - a, args=(8.0,), bracket=(0.0, 5.0))
     >>> found.x, found.message
-    (Tensor(2.0), 'The change of x is below its tolerance.')
+    (Tensor(2.0), 'The residual is below its tolerance.')
     >>> def cube_root(a):
     ...     return root_scalar(lambda x: x**3 - a, x0=1.0).x
     >>> fg.vmap(cube_root)(fg.tensor([1.0, 8.0, 27.0]))
@@ -293,11 +293,11 @@ def _iterated(
 
     if method == "secant":
         value = fnp.asarray(f(x))
-        if second is None:  # as in SciPy
-            second = x * (1.0 + 1e-4) + fnp.where(fnp.real(x) >= 0.0, 1e-4, -1e-4)
+        near = x * (1.0 + 1e-4) + fnp.where(fnp.real(x) >= 0.0, 1e-4, -1e-4)  # as in SciPy
+        there = near if second is None else second
         none = fnp.asarray(0)
-        start = _Iterate(x, value, second - x, value, none - 1, none)
-        first = evaluated(second, start, second - x)
+        start = _Iterate(x, value, there - x, value, none - 1, none)
+        first = evaluated(there, start, there - x)
     else:
         first = evaluated(x, None, x)
     ended = while_loop(goes_on, advance, first)

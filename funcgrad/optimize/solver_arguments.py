@@ -129,7 +129,12 @@ def residuals_of(tree: Any, name: str) -> Vector:
 
 
 def checked(
-    name: str, fun: Callable[..., Any], x0: object, args: object, derivative: object
+    name: str,
+    fun: Callable[..., Any],
+    x0: object,
+    args: object,
+    derivative: object,
+    tangent_solve: object = check_function,
 ) -> tuple[Any, ...]:
     """Check arguments of all solvers; return the further arguments of the function as a tuple.
 
@@ -139,6 +144,7 @@ def checked(
         ``fun`` is not a function of these arguments, or ``derivative`` is unknown.
     """
     check_function(name, fun)
+    check_function(f"{name} with tangent_solve", tangent_solve)
     if not isinstance(derivative, str) or derivative not in _WAYS:
         raise placed(
             ArgumentError,

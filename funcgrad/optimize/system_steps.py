@@ -4,7 +4,7 @@
 >>> f = lambda x: fg.numpy.stack([x[0] ** 2 + x[1] ** 2 - 2.0, x[0] - x[1]])
 >>> ended = solved(f, fg.tensor([2.0, 0.5]), "hybr", 1e-10, 0.0, 50)
 >>> ended.x, int(ended.status)
-(Tensor([1., 1.]), 3)
+(Tensor([1., 1.]), 4)
 """
 
 from __future__ import annotations

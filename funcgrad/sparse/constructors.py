@@ -59,7 +59,7 @@ def array(
     columns, starts = [
         _static_integers(x, name) for x, name in ((indices, "indices"), (indptr, "indptr"))
     ]
-    rows, width = checked_shape("sparse.array", shape)
+    rows, width = _checked_shape("sparse.array", shape)
     if values.ndim < 1 or values.shape[-1] != len(columns):
         raise ShapeError(
             f"sparse.array: data of shape {values.shape} and {len(columns)} indices do not fit: the"
@@ -77,7 +77,7 @@ def array(
     return SparseArray(values, Pattern(matrix))
 
 
-def checked_shape(operation: str, shape: object) -> tuple[int, int]:
+def _checked_shape(operation: str, shape: object) -> tuple[int, int]:
     """The numbers of rows and columns; anything else is an error."""
     listed = list(shape) if isinstance(shape, np.ndarray) and shape.ndim == 1 else shape
     sizes = tuple(listed) if isinstance(listed, list | tuple) else ()
@@ -173,7 +173,7 @@ def diags(
     if shape is None:
         size = values[0].shape[-1] + abs(ks[0]) if values else 0
         shape = size, size
-    shape = checked_shape("sparse.diags", shape)
+    shape = _checked_shape("sparse.diags", shape)
     rows, columns, parts = [], [], []
     for k, value in zip(ks, values, strict=True):
         length = max(0, min(shape[0] + min(k, 0), shape[1] - max(k, 0)))
@@ -195,7 +195,7 @@ def diags(
 
 
 def _offsets(offsets: object) -> list[int]:
-    ks = [offsets] if is_whole(offsets) else offsets
+    ks: Any = [offsets] if is_whole(offsets) else offsets
     if isinstance(ks, np.ndarray) and ks.ndim == 1:
         ks = list(ks)
     if not isinstance(ks, list | tuple | range) or not all(map(_is_offset, ks)):
@@ -231,7 +231,7 @@ def eye(m: int, n: int | None = None, k: int = 0, dtype: DTypeLike = float) -> S
     Tensor([[1., 0.],
             [0., 1.]])
     """
-    shape = checked_shape("sparse.eye", (m, m if n is None else n))
+    shape = _checked_shape("sparse.eye", (m, m if n is None else n))
     if not _is_offset(k):
         raise ArgumentError(f"sparse.eye: k has to be an integer, got {k!r}.")
     return diags(fnp.ones(1, dtype), k, shape)
@@ -348,7 +348,7 @@ def random(
     """
     from funcgrad import random as draws
 
-    m, n = checked_shape("sparse.random", (m, n))
+    m, n = _checked_shape("sparse.random", (m, n))
     if not isinstance(density, float | int | np.number) or not 0 <= density <= 1:
         raise ArgumentError(f"sparse.random: density has to be between 0 and 1, got {density!r}.")
     for_places, for_values = draws.split(key)
