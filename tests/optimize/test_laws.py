@@ -118,14 +118,18 @@ def test_derivatives_are_differences(name: str) -> None:
     assert float(fg.hessian(f)(at)) == pytest.approx(second, rel=1e-4, abs=1e-7)
 
 
-@pytest.mark.parametrize("name", SOLVES)
+QUICK = ("fit", "root by hybr", "scalar root by brentq", "minimum by bfgs", "scalar minimum")
+STAGED = [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in SOLVES]
+
+
+@pytest.mark.parametrize("name", STAGED)
 def test_staged_is_eager(name: str) -> None:
     f = number(SOLVES[name])
     assert float(fg.jit(f)(1.1)) == pytest.approx(float(f(1.1)), rel=1e-9)
     assert float(fg.jit(fg.grad(f))(1.1)) == pytest.approx(float(fg.grad(f)(1.1)), rel=1e-7)
 
 
-@pytest.mark.parametrize("name", SOLVES)
+@pytest.mark.parametrize("name", STAGED)
 def test_a_batch_is_a_loop(name: str) -> None:
     f = number(SOLVES[name])
     batch = np.array([0.8, 1.1, 1.3])

@@ -52,7 +52,13 @@ STUCK = {("box", "nelder-mead")}
 """A minimum of the differences of two equal exponentials, beside the least one."""
 
 
-@pytest.mark.parametrize("name", RESIDUALS)
+SOME = ("rosenbrock", "bard")
+MINIMIZED = [
+    name if name in SOME else pytest.param(name, marks=pytest.mark.slow) for name in RESIDUALS
+]
+
+
+@pytest.mark.parametrize("name", MINIMIZED)
 def test_minimize_of_sums_of_squares_by_each_method(name: str) -> None:
     problem = RESIDUALS[name]
     least = float(optimize.least_squares(problem.fun, problem.start, max_nfev=1000).cost)
