@@ -26,7 +26,7 @@ from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._base.floating_errors import quiet
 from funcgrad._core.trace import RAW, Value, concrete, running_traces
 from funcgrad._hooks.key_uses import current_uses
-from funcgrad._hooks.result_watch import WATCHING
+from funcgrad._hooks.result_watch import WATCH, WATCHING
 from funcgrad._passes.pipeline import simplified
 from funcgrad._staging.capture import Capture
 from funcgrad._staging.derived import ProgramCall, by_numpy
@@ -148,7 +148,9 @@ def _add(made: dict[Hashable, T], key: Hashable, value: T) -> None:
 
 def _is_elsewhere() -> bool:
     """Whether the loop is staged as a part of a program, or somebody looks at its steps."""
-    if WATCHING.begun or EAGER.get() or running_probes() or current_uses() is not None:
+    if WATCHING.begun and WATCH.get() is not None:
+        return True
+    if EAGER.get() or running_probes() or current_uses() is not None:
         return True
     return any(isinstance(trace, Stager) for trace in running_traces())
 

@@ -115,6 +115,14 @@ def test_closures_with_other_tensors_share_a_program(
     assert len(made) == 2
 
 
+def test_programs_are_used_after_somebody_has_looked(made: list[bool]) -> None:
+    with fg.debug.raise_nans():
+        ends = [fg.odeint(lambda y, t: -y * t, 1.0, TIMES)[-1] for _ in range(2)]
+    ends += [fg.odeint(lambda y, t: -3 * y * t, 1.0, TIMES)[-1] for _ in range(2)]
+    assert bits(ends[::2]) == bits(ends[1::2])
+    assert made == [True, True]
+
+
 RATE: Any = 1.0
 
 
