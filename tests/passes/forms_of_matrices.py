@@ -355,6 +355,7 @@ GROUNDS: Final[Mapping[str, Ground]] = MappingProxyType(
         "simplified": Ground((*PRODUCTS, *_ROWS, calls)),
         "optimize": Ground((*PRODUCTS, *SUMS, *_CONTRACTED, calls), exact=False),
         "prepared": Ground((*PRODUCTS, *SUMS, *_CONTRACTED, *_ROWS, calls), exact=False),
+        "prepared_exactly": Ground((*PRODUCTS, *_ROWS, calls)),
         "inlined": Ground((calls, *_ROWS)),
     }
 )

@@ -39,7 +39,7 @@ def prepared(program: Program, relaxed: bool = False) -> Program:
         another order.
     """
     rewritten = with_programs_inside(
-        control_forms.written_out(inlined(control_forms.in_blocks(inlined(program), _all))),
+        _without_calls(program),
         lambda body: prepared(optimize(body, relaxed), relaxed),
     )
     formulas = bodies_for(rewritten, _is_evaluated_by_formula)
@@ -52,9 +52,13 @@ def prepared(program: Program, relaxed: bool = False) -> Program:
 
 def prepared_exactly(program: Program) -> Program:
     """Rewrite a program as ``prepared`` does, but so that all results keep every bit."""
-    outside = control_forms.written_out(control_forms.in_blocks(inlined(program), _all))
-    rewritten = with_programs_inside(outside, prepared_exactly)
+    rewritten = with_programs_inside(_without_calls(program), prepared_exactly)
     return simplified(decomposed(rewritten, _is_evaluated_by_formula))
+
+
+def _without_calls(program: Program) -> Program:
+    """Replace calls, derivatives of loops, and loops over examples, by their equations."""
+    return control_forms.written_out(inlined(control_forms.in_blocks(inlined(program), _all)))
 
 
 def _all(loop: Loop) -> int:
