@@ -11,6 +11,7 @@ on one core.
 import argparse
 import os
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -115,7 +116,7 @@ def roots(count: int, jax: Any, optimistix: Any) -> None:
     many = fg.tensor(levels)
     for method in ("brentq", "itp", "bisect"):
         batched = fg.jit(fg.vmap(lambda a, method=method: root(a, method)))
-        time = steady(lambda run=batched: run(many), 2) / count
+        time = steady(partial(batched, many), 2) / count
         shown(f"{count:,} roots by {method}, each", time, scipy=base, **others)
 
 
@@ -144,7 +145,7 @@ def minima() -> None:
                 lambda x, m=method: optimize.minimize(valley, x, method=m, failed="keep").x
             )
             point = fg.tensor(start)
-            time = steady(lambda run=run, point=point: run(point))
+            time = steady(partial(run, point))
             shown(f"Rosenbrock, {size} unknowns, {method}", time, SciPy=base)
 
 
