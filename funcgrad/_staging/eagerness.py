@@ -15,7 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, TypeVar
 
 from funcgrad._core import pytrees
 from funcgrad._core.trace import running_traces
@@ -23,12 +24,14 @@ from funcgrad._core.users_values import ArrayLike, operand
 from funcgrad._transforms.probe import running_probes
 from funcgrad.tensor.tensor import Tensor, wrap
 
+R = TypeVar("R")
+
 EAGER: Final[ContextVar[bool]] = ContextVar("funcgrad_eager", default=False)
 """True while new jitted functions shall run without being staged."""
 
 _DEEPEST: Final = 16
 """The most functions that are staged within one another: each takes twelve of Python's thousand
-frames. A function deeper inside is run as a part of its caller, and takes four."""
+frames. A function deeper inside is run as a part of its caller, and takes five."""
 
 
 def belongs_to_caller() -> bool:
@@ -40,26 +43,30 @@ def belongs_to_caller() -> bool:
 def unstaged_entries(
     f: Callable[..., Any], static: frozenset[int | str]
 ) -> tuple[Callable[[Any, Any], Any], ...]:
-    """The entries of a new jitted function: none, or one that takes every call.
+    """The entries of a new jitted function: none, or one that takes every call."""
+    return (partial(run_unstaged, f, static),) if EAGER.get() else ()
+
+
+def run_unstaged(
+    f: Callable[..., R],
+    static: frozenset[int | str],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> R:
+    """Call a function of a ``jit`` without staging it.
 
     Arguments and results are tensors then too, except for static arguments.
     """
-    if not EAGER.get():
-        return ()
-
-    def entry(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        count = len(args)
-        dynamic = [
-            arg if {place, place - count} & static else pytrees.map(_wrapped, arg)
-            for place, arg in enumerate(args)
-        ]
-        named = {
-            name: arg if name in static else pytrees.map(_wrapped, arg)
-            for name, arg in kwargs.items()
-        }
-        return pytrees.map(_wrapped, f(*dynamic, **named))
-
-    return (entry,)
+    count = len(args)
+    dynamic = [
+        arg if {place, place - count} & static else pytrees.map(_wrapped, arg)
+        for place, arg in enumerate(args)
+    ]
+    named = {
+        name: arg if name in static else pytrees.map(_wrapped, arg) for name, arg in kwargs.items()
+    }
+    result: R = pytrees.map(_wrapped, f(*dynamic, **named))
+    return result
 
 
 def _wrapped(leaf: ArrayLike) -> Tensor:

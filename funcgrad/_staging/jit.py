@@ -42,7 +42,7 @@ from funcgrad._programs.program import Program
 from funcgrad._programs.suspicious import warn_of_loops
 from funcgrad._staging.capture import Capture
 from funcgrad._staging.derived import Run, by_numpy
-from funcgrad._staging.eagerness import belongs_to_caller, unstaged_entries
+from funcgrad._staging.eagerness import belongs_to_caller, run_unstaged, unstaged_entries
 from funcgrad._staging.entry import Form, argument_type, write_entry
 from funcgrad._staging.lowered import Failure, Lowered
 from funcgrad._staging.signature import Signature, make_variant
@@ -58,7 +58,7 @@ from funcgrad._staging.static_arguments import (
 )
 from funcgrad._transforms.answers import OF_VALUES, UnstagedError
 from funcgrad._transforms.arguments import call_values, check_function
-from funcgrad._transforms.stage import is_of_staging, stage
+from funcgrad._transforms.stage import came_through, stage
 from funcgrad._transforms.transformed import importable_name
 from funcgrad._transforms.with_derivative import example
 from funcgrad.errors import ArgumentError, FuncgradError, LeafError
@@ -110,9 +110,9 @@ class Jitted(DirectlyCalled, Generic[P, R]):
                     return result
             return self._call(args, kwargs)
         except Exception as error:
-            if isinstance(error, OF_VALUES) and not is_of_staging(error):
-                with suppress(*OF_VALUES):  # the function may catch an error that a program raises
-                    return self._function(*args, **kwargs)
+            if isinstance(error, OF_VALUES) and not came_through(error, stage, run_unstaged):
+                with suppress(FuncgradError, *OF_VALUES):  # it may catch a program's error
+                    return run_unstaged(self._function, self._static, args, kwargs)
             shorten(error)
             raise
 
@@ -150,7 +150,7 @@ class Jitted(DirectlyCalled, Generic[P, R]):
         values = self._values(leaves, structure, static)
         if not all(type(value) in RAW for value in values):
             if belongs_to_caller():  # here, as functions that call one another may be many
-                return self._function(*args, **kwargs)
+                return run_unstaged(self._function, self._static, args, kwargs)
             return self._inside(args, kwargs, values, structure)
         argument_types = tuple([argument_type(value) for value in values])
         parts = parts_of(structure)
@@ -159,8 +159,9 @@ class Jitted(DirectlyCalled, Generic[P, R]):
         result: R = variants.run(values)
         if result is MISS:
             fresh = self._fresh(variants, args, kwargs)
-            result = MISS if fresh is MISS else fresh.attempt(*values, ())
-            return self._function(*args, **kwargs) if result is MISS else result
+            if fresh is MISS or (result := fresh.attempt(*values, ())) is MISS:
+                return run_unstaged(self._function, self._static, args, kwargs)
+            return result
         types = tuple([type(leaf) for leaf in leaves])
         self._ease(Form(structure, parts, types, argument_types, len(args), static), variants)
         return result
@@ -170,10 +171,9 @@ class Jitted(DirectlyCalled, Generic[P, R]):
         static = self._split(args, kwargs)[0]
         examples = [example(value) for value in values]
         argument_types = tuple([argument_type(value) for value in examples])
-        parts = parts_of(structure)
-        key = structure, parts, tuple([arg[:2] for arg in static]), argument_types
+        key = structure, parts_of(structure), tuple([arg[:2] for arg in static]), argument_types
         variants = self._signature(key)
-        with suppress(FuncgradError):  # calling the function itself gives a better error
+        with suppress(FuncgradError, *OF_VALUES):  # the function itself gives a better error
             result: R = variants.run_inside(values)
             staged: list[list[Value]] = []
             while result is MISS:
@@ -187,7 +187,7 @@ class Jitted(DirectlyCalled, Generic[P, R]):
                 result = variants.run_inside(values)
             if result is not MISS:
                 return result
-        return self._function(*args, **kwargs)
+        return run_unstaged(self._function, self._static, args, kwargs)
 
     def _values(self, leaves: Sequence[Any], structure: Structure, static: Static) -> list[Value]:
         try:

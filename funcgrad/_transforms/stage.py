@@ -144,11 +144,12 @@ def _stage(
             stager.close()
 
 
-def is_of_staging(error: BaseException) -> bool:
-    """Whether a function has raised an error while it was staged, and no program has."""
+def came_through(error: BaseException, *functions: Callable[..., Any]) -> bool:
+    """Whether an error was raised while one of some Python functions ran."""
+    codes = [getattr(function, "__code__", None) for function in functions]
     trace = error.__traceback__
     while trace is not None:
-        if trace.tb_frame.f_code is stage.__code__:
+        if trace.tb_frame.f_code in codes:
             return True
         trace = trace.tb_next
     return False

@@ -223,7 +223,7 @@ class Stager(Trace):
             try:
                 out = primitive(*values, **params) if loops else bind(primitive, values, params)
             except OF_VALUES as error:
-                self.errors.add(error, users_line())
+                self.errors.add(error, primitive, map(spec_inside, values), params)
                 raise
         else:
             said = primitive.checked_result(*map(spec_inside, values), **params)

@@ -1,18 +1,23 @@
 """Notes that a stager takes: which values are surely equal, and which errors operations raised.
 
+>>> from funcgrad._core.specs import spec_of
+>>> from funcgrad._primitives.transcendental import sqrt
 >>> errors = CaughtErrors()
->>> error = IndexError("index 9")
->>> errors.add(error, "script.py:3")
+>>> error = FloatingPointError("invalid value")
+>>> errors.add(error, sqrt, [spec_of(-1.0)], {})
 >>> errors.forget(error)
 >>> errors.check()
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
-from funcgrad._core.specs import dtype_of, is_inexact
+from funcgrad._base.users_line import users_line
+from funcgrad._core.primitive import Primitive
+from funcgrad._core.specs import Spec, dtype_of, is_inexact
 from funcgrad._core.trace import Value
 from funcgrad._primitives.index_keys import Key
 from funcgrad._programs.equation import Equation, Params, exact_key
@@ -55,9 +60,20 @@ class CaughtErrors:
     def __init__(self) -> None:
         self._errors: list[tuple[BaseException, str]] = []
 
-    def add(self, error: BaseException, line: str) -> None:
-        """Note an error, and the user's line that met it."""
-        self._errors.append((error, line))
+    def add(
+        self,
+        error: BaseException,
+        primitive: Primitive,
+        specs: Iterable[Spec],
+        params: Mapping[str, Any],
+    ) -> None:
+        """Note an error of an operation, with the user's line, if it depends on values.
+
+        It depends on shapes and dtypes only if the shape of the result cannot be found either.
+        """
+        with suppress(Exception):
+            primitive.checked_result(*specs, **params)
+            self._errors.append((error, users_line()))
 
     def forget(self, error: BaseException | None) -> None:
         """Forget an error that ends a path which no example takes."""

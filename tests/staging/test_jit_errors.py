@@ -1,5 +1,6 @@
 """Errors of compiled programs are the errors of the function without ``jit``."""
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -69,3 +70,60 @@ def test_the_operation_and_its_arguments_are_named() -> None:
     program = fg.program(lambda i, j: i**j)(fg.tensor(2), fg.tensor(1))
     with pytest.raises(ValueError, match=r"power\(int64\[\], int64\[\]\).*negative integer powers"):
         program(fg.tensor(2), fg.tensor(-1))
+
+
+def test_a_function_catches_what_its_program_raises() -> None:
+    class OutsideError(Exception):
+        pass
+
+    def filled(x: Any, i: Any) -> Any:
+        try:
+            return x.at[i].add(1.0)
+        except IndexError:
+            return x.at[0].add(-1.0)
+
+    def told(x: Any, i: Any) -> Any:
+        try:
+            return x[i]
+        except IndexError:
+            pass
+        raise OutsideError
+
+    for backend in ("numpy", "native"):
+        jitted, jitted_told = (fg.jit(f, backend=backend) for f in (filled, told))
+        jitted(X, 1), jitted_told(X, 1)
+        np.testing.assert_array_equal(jitted(np.asarray(X), 7), filled(X, 7))
+        np.testing.assert_array_equal(jitted(X, 1), filled(X, 1))
+        with pytest.raises(OutsideError):
+            jitted_told(X, 7)
+
+
+def test_an_error_that_the_shapes_tell_may_be_caught_in_a_program() -> None:
+    def first_of(x: Any) -> Any:
+        try:
+            return x[7]
+        except IndexError:
+            return x[0]
+
+    jitted = fg.jit(first_of)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert float(jitted(X)) == float(X[0])
+        assert float(jitted(X + 1)) == float(X[0] + 1)
+        assert float(fg.program(first_of)(X)(X + 1)) == float(X[0] + 1)
+    assert jitted.stagings == 1
+
+
+def test_an_error_of_the_function_itself_runs_it_no_second_time() -> None:
+    runs = [0]
+
+    def failing(x: Any, i: Any) -> Any:
+        runs[0] += 1
+        return x[i]
+
+    inner = fg.jit(failing)
+    for _ in range(4):
+        inner = fg.jit(lambda x, i, f=inner: f(x, i))
+    with pytest.raises(IndexError):
+        inner(X, 7)
+    assert runs[0] <= 2**5
