@@ -122,7 +122,8 @@ def load(files: Sequence[bytes], symbols: Mapping[str, int]) -> tuple[dict[str, 
     ----------
     files : sequence of bytes
     symbols : mapping
-        The addresses of the symbols that they refer to and do not define.
+        The addresses of the symbols that they refer to and do not define, but for functions of C,
+        which LLVM calls where a processor lacks an instruction: ``trunc`` without SSE4.1.
 
     Returns
     -------
@@ -153,12 +154,24 @@ def load(files: Sequence[bytes], symbols: Mapping[str, int]) -> tuple[dict[str, 
         file.copy_to(memory)
         for place, number, added in file.relocations():
             name, inside, _ = table[number]
-            address = defined.get(name, symbols.get(name)) if inside is None else start + inside
-            if address is None:
-                raise NativeError(f"native code: nobody knows the symbol {name!r}")
+            if inside is not None:
+                address = start + inside
+            elif name in defined:
+                address = defined[name]
+            else:
+                address = symbols[name] if name in symbols else _in_process(name)
             struct.pack_into("<q", memory, place, address + added)
     _make_executable(start, size)
     return defined, memory
+
+
+def _in_process(name: str) -> int:
+    """The address of a function that the process has, as LLVM's linker finds it."""
+    try:
+        function = getattr(ctypes.pythonapi, name)
+    except AttributeError:
+        raise NativeError(f"native code: nobody knows the symbol {name!r}") from None
+    return ctypes.cast(function, ctypes.c_void_p).value or 0
 
 
 def _make_executable(start: int, size: int) -> None:

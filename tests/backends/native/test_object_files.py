@@ -23,7 +23,7 @@ from funcgrad._backends.native import object_files
 from funcgrad._backends.native.cpython import NativeError
 from funcgrad._backends.native.native_backend import NativeBackend
 from funcgrad._backends.native.object_files import UnknownFormatError, load
-from funcgrad._backends.native.processor import Toolchain
+from funcgrad._backends.native.processor import Processor, Toolchain, host
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or platform.machine() != "x86_64", reason="LLVM loads all files there"
@@ -57,6 +57,34 @@ def test_files_call_one_another_and_functions_outside(level: int) -> None:
 def test_an_unknown_symbol_is_named() -> None:
     with pytest.raises(NativeError, match="nobody knows the symbol 'outside'"):
         load(objects(0), {})
+
+
+@together(
+    ("name", "char"), [(n, c) for n in ("trunc", "floor", "ceil", "rint", "nearbyint") for c in "df"]
+)
+def test_functions_of_c_stand_in_for_instructions(name: str, char: str) -> None:
+    """Without SSE4.1 there is no instruction that rounds."""
+    kind, bits = {"d": ("double", 64), "f": ("float", 32)}[char]
+    function = f"@llvm.{name}.f{bits}"
+    text = (
+        f"declare {kind} {function}({kind}) define {kind} @program({kind} %x) {{"
+        f" %y = call {kind} {function}({kind} %x) ret {kind} %y }}"
+    )
+    tools = Toolchain(Processor("x86-64", "", 128, host()[0].triple))
+    files = [tools.object_code(text, 1)]
+    number = {"d": ctypes.c_double, "f": ctypes.c_float}[char]
+    codes = [
+        tools.linked(files, {}, ["program"]),
+        tools.alone(lambda: tools._link(files, {}, ["program"])),
+    ]
+    assert f"{name}{char.strip('d')}\0".encode() in files[0]
+    expected = getattr(np, {"nearbyint": "rint"}.get(name, name))
+    for code in codes:
+        rounds = ctypes.CFUNCTYPE(number, number)(code.addresses["program"])
+        for x in (2.5, -0.7, -3.5, 1e9):
+            assert rounds(x) == expected(x)
+    del code, codes
+    tools.alone(tools._free_unused)  # now, rather than while another test counts pages
 
 
 def _as_other_machine(contents: bytes) -> bytes:
@@ -103,6 +131,7 @@ def test_memory_is_freed() -> None:
                 pages += (int(end, 16) - int(begin, 16)) // 4096
         return pages
 
+    gc.collect()  # what other tests have left
     before, files = mapped(), objects(0)
     held = [load(files, {"outside": 1}) for _ in range(50)]
     assert mapped() == before + 50
