@@ -22,7 +22,7 @@ pytest.importorskip("onnxruntime")
 UNWRITTEN = frozenset(
     """airy_ai airy_ai_slope airy_bi airy_bi_slope argpartition at_ties beta beta_density
     beta_tail betainc betainc_in_shapes betaincc betainccinv betaincinv betaln binom boxcox
-    boxcox1p cofactors_along complement convolve_rows cosine_integral cut_off dawsn
+    boxcox1p cofactors_along complement cosine_integral cut_off dawsn
     dawsn_derivative determined divide_by_gaps divide_by_sums eigh eigh_factors eigvalsh ellipe
     ellipe_derivative ellipk ellipk_derivative ellipkm1 ellipkm1_derivative erf_of_complex
     erfcinv erfcx erfcx_derivative erfi erfinv eval_chebyt eval_chebyu eval_gegenbauer
