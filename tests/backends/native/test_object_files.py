@@ -60,7 +60,8 @@ def test_an_unknown_symbol_is_named() -> None:
 
 
 @together(
-    ("name", "char"), [(n, c) for n in ("trunc", "floor", "ceil", "rint", "nearbyint") for c in "df"]
+    ("name", "char"),
+    [(n, c) for n in ("trunc", "floor", "ceil", "rint", "nearbyint") for c in "df"],
 )
 def test_functions_of_c_stand_in_for_instructions(name: str, char: str) -> None:
     """Without SSE4.1 there is no instruction that rounds."""
