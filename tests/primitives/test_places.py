@@ -17,7 +17,7 @@ from funcgrad import extend
 from funcgrad._core.primitive import Primitive, Sample
 from funcgrad._core.structure.index_maps import IndexArray, Places, chosen_places
 from funcgrad._core.structure.structures import Gather, Scatter
-from funcgrad._primitives import indexing, scatter
+from funcgrad._primitives import blocks, indexing, scatter
 from funcgrad._primitives.index_keys import Key
 from funcgrad.errors import CheckError
 from funcgrad.testing.operations import PROPERTIES
@@ -28,6 +28,7 @@ from tests.together import together
 
 SUBJECTS = [each for each in every_primitive() if isinstance(each.structure, Gather | Scatter)]
 BY_INDICES = [each for each in SUBJECTS if each is not scatter.replace]
+OF_BLOCKS = (blocks.take_block, blocks.spread_block, blocks.put_block)
 INTEGERS = (np.int8, np.uint8, np.int32, np.int64, np.uint64)
 SPECIAL = np.array([np.nan, -0.0, 0.0, np.inf, -np.inf, 2.0, 2.0, -1.0, 0.5, 3.0, 4.0, 1.0])
 
@@ -58,8 +59,39 @@ def keys() -> Iterator[tuple[tuple[Any, ...], int]]:
     yield (np.intp(1),), 0
 
 
+def starts() -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
+    """Starts of blocks of the shape (3, 4), or of a stack of three rows, and where they count."""
+    for dtype, mode in product(INTEGERS, ("clip", "raise")):
+        yield (dtype(1),), {"axes": (0,), "sizes": (2,), "mode": mode}
+        yield (dtype(0), dtype(2)), {"axes": (1, 0), "sizes": (3, 1), "mode": mode}
+        yield (np.array([2, 0, 1], dtype),), {"axes": (1,), "sizes": (2,), "mode": mode}
+    for start in (-100, -2, 100):
+        yield (np.int64(start),), {"axes": (1,), "sizes": (2,), "mode": "clip"}
+    yield (np.int8(-3),), {"axes": (1,), "sizes": (2,), "mode": "raise"}
+    yield (np.array([-1, 9, 0]),), {"axes": (1,), "sizes": (4,), "mode": "clip"}
+    yield (np.intp(3),), {"axes": (0,), "sizes": (0,), "mode": "raise"}
+
+
+def samples_of_blocks(primitive: Primitive) -> Iterator[Sample]:
+    """Special numbers in blocks that begin at these starts."""
+    for (firsts, params), dtype in product(starts(), (np.float64, np.float32, bool, complex)):
+        x = SPECIAL.astype(dtype).reshape(3, 4)
+        if primitive is blocks.take_block:
+            yield Sample((x, *firsts), params)
+            continue
+        placed = {name: params[name] for name in ("axes", "mode")}
+        updates = blocks.take_block.evaluate(x[::-1], *firsts, **params)
+        if primitive is blocks.spread_block:
+            yield Sample((updates, *firsts), {**placed, "shape": x.shape})
+        else:
+            yield Sample((x, updates, *firsts), placed)
+
+
 def samples(primitive: Primitive) -> Iterator[Sample]:
     """Special numbers at these index arrays."""
+    if primitive in OF_BLOCKS:
+        yield from samples_of_blocks(primitive)
+        return
     for (indices, axis), dtype in product(keys(), (np.float64, np.float32, np.int8, bool, complex)):
         x = np.nan_to_num(SPECIAL).astype(dtype) if dtype is np.int8 else SPECIAL.astype(dtype)
         x = x.reshape(3, 4)
@@ -100,6 +132,7 @@ def test_a_key_is_a_box_of_places() -> None:
 
 def test_all_gathers_and_scatters_are_tried() -> None:
     assert {each.name for each in SUBJECTS} >= {
+        *("take_block", "spread_block", "put_block"),
         "gather",
         "deposit",
         "replace",
@@ -166,11 +199,19 @@ def test_strangers_are_checked_too() -> None:
         )
 
 
+def unclipped(primitive: Primitive, *shapes: tuple[int, ...], **params: Any) -> Places:
+    """The places of blocks, with an error beyond the ends."""
+    structure: Any = primitive.structure
+    return structure.places(*shapes, **{**params, "mode": "raise"})
+
+
 WRONG = [
     (indexing.gather, lambda x, *i, axis, unique: chosen_places(x, *i, operand=1)),
     (indexing.gather, lambda x, *i, axis, unique: clipped(x, i[0])),
     (scatter.scatter_set, lambda x, u, *i, axis, unique: chosen_places(x, *i, operand=1)),
     (indexing.deposit, lambda x, *i, shape, axis, unique: chosen_places(x, *i, operand=1)),
+    (blocks.take_block, lambda *shapes, **params: unclipped(blocks.take_block, *shapes, **params)),
+    (blocks.put_block, lambda *shapes, **params: unclipped(blocks.put_block, *shapes, **params)),
 ]
 
 
