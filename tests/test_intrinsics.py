@@ -81,6 +81,18 @@ def test_whatever_has_a_formula_has_a_body_unless_it_is_an_intrinsic() -> None:
     assert without >= {each for each in vars(algebra).values() if isinstance(each, Primitive)}
 
 
+def writes_a_sample(primitive: Primitive) -> bool:
+    body, samples = primitive.body, primitive.samples()
+    assert body is not None
+    return any(body(*one.args, **one.params) is not NotImplemented for one in samples)
+
+
+def test_every_body_computes_some_samples() -> None:
+    declared = [each for each in PRIMITIVES if each.body]
+    assert [each.name for each in declared if not writes_a_sample(each)] == []
+    assert not writes_a_sample(replace(reduction.reduce_mean, body=lambda *_, **__: NotImplemented))
+
+
 # ------------------------------------------------------------------------------ what is wrong
 
 

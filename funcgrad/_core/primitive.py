@@ -334,8 +334,8 @@ class Primitive:
         function that a call runs.
     body : callable, optional
         ``(*values, **params) -> value``, the operation written in other primitives, for compilers
-        that lack it; ``NotImplemented`` for unsupported dtypes. Elementwise operations with a
-        formula do not need it.
+        that lack it; ``NotImplemented`` for dtypes and shapes that it does not support. Elementwise
+        operations with a formula do not need it.
     remedy : str
         Advice of ``fg.debug`` to the user if the operation, or its derivative, turns finite values
         into NaN or infinity.
