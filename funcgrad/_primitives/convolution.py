@@ -14,7 +14,7 @@ array([[[1., 3., 5., 7.]]])
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from funcgrad._core.specs import Shape, Spec, dtype_of, shape_of
 from funcgrad._core.structure.structures import LETTERS, OWNS, Opaque, WindowProducts
 from funcgrad._core.trace import Value
 from funcgrad._primitives.broadcasting import broadcast_to
-from funcgrad._primitives.convolving import convolved, correlated, places_of, spread_out, terms_of
+from funcgrad._primitives.convolving import convolved, correlated, places_of, spread_out
 from funcgrad._primitives.structural import move_axis, reshape
 
 __all__ = ["convolve", "correlate", "spread"]
@@ -89,28 +89,6 @@ def _letters(*beginnings: str) -> Callable[..., tuple[str, ...]]:
     return letters
 
 
-_Terms: TypeAlias = tuple[np.ndarray[Any, Any], ...] | None
-
-
-def _convolved_terms(x: Shape, k: Shape, strides: Shape, dilations: Shape, groups: int) -> _Terms:
-    terms = terms_of(x, k, strides, dilations, groups)
-    return terms and (terms[2], terms[0], terms[1])
-
-
-def _spread_terms(
-    y: Shape, k: Shape, shape: Shape, strides: Shape, dilations: Shape, groups: int
-) -> _Terms:
-    terms = terms_of((y[0], k[1] * groups, *shape), k, strides, dilations, groups)
-    return terms and (terms[0], terms[2], terms[1])
-
-
-def _correlated_terms(
-    x: Shape, y: Shape, sizes: Shape, strides: Shape, dilations: Shape, groups: int
-) -> _Terms:
-    terms = terms_of(x, (y[1], x[1] // groups, *sizes), strides, dilations, groups)
-    return terms and (terms[1], terms[0], terms[2])
-
-
 def _windows(arrays: str) -> Callable[..., WindowProducts]:
     """The products of an operation, given the names of its operands and its result."""
 
@@ -165,9 +143,7 @@ convolve: Primitive = Primitive(
     ),
     _batched(kernel=1),
     _samples(lambda x, k, y, shared: Sample((x, k), shared)),
-    structure=Opaque(
-        letters=_letters("n", "o", "no"), terms=_convolved_terms, windows=_windows("xky")
-    ),
+    structure=Opaque(letters=_letters("n", "o", "no"), windows=_windows("xky")),
     traits=OWNS,
 )
 """``y[n, o, p] = sum over c, w of x[n, c, strides * p + dilations * w] k[o, c, w]``, where channels
@@ -187,7 +163,7 @@ spread: Primitive = Primitive(
     ),
     _batched(kernel=1),
     _samples(lambda x, k, y, shared: Sample((y, k), {**shared, "shape": x.shape[2:]})),
-    structure=Opaque(letters=_letters("n", "", "n"), terms=_spread_terms, windows=_windows("ykx")),
+    structure=Opaque(letters=_letters("n", "", "n"), windows=_windows("ykx")),
     traits=OWNS,
 )
 """The transpose of ``convolve`` in x: the kernel spreads each element of y over a window."""
@@ -206,9 +182,7 @@ correlate: Primitive = Primitive(
     ),
     _batched(kernel=None),
     _samples(lambda x, k, y, shared: Sample((x, y), {**shared, "sizes": k.shape[2:]})),
-    structure=Opaque(
-        letters=_letters("", "*o", "o"), terms=_correlated_terms, windows=_windows("xyk")
-    ),
+    structure=Opaque(letters=_letters("", "*o", "o"), windows=_windows("xyk")),
     traits=OWNS,
 )
 """The transpose of ``convolve`` in the kernel: the correlation of windows of x with y."""

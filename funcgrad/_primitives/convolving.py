@@ -30,7 +30,6 @@ __all__ = [
     "places_of",
     "spread_out",
     "steps",
-    "terms_of",
     "window_numbers",
     "windows_of",
 ]
@@ -43,9 +42,6 @@ _FEW: Final = 512
 
 _SPARSE: Final = 2
 """The maximum number of elements that are added at once for each structurally nonzero one."""
-
-_MOST_TERMS: Final = 10_000_000
-"""Longer lists of products take more memory than patterns are worth."""
 
 Array = np.ndarray[Any, Any]
 
@@ -96,28 +92,6 @@ def window_numbers(shape: Shape, sizes: Shape, strides: Shape, dilations: Shape)
             [1, 3]]])
     """
     return windows_of(np.arange(prod(shape)).reshape(shape), sizes, strides, dilations)
-
-
-def terms_of(
-    x: Shape, k: Shape, strides: Shape, dilations: Shape, groups: int
-) -> tuple[Array, Array, Array] | None:
-    """For each product in ``convolved`` the flat index of its elements of x, k and y.
-
-    None if there are too many products to list them.
-    """
-    sizes, one = k[2:], (1,) * len(k[2:])
-    places = places_of(x, sizes, strides, dilations)
-    count, filters, channels = x[0], k[0] // groups, k[1]
-    if prod((*k, count, *places)) > _MOST_TERMS:
-        return None
-    windows = window_numbers(x, sizes, strides, dilations)
-    every = np.broadcast_arrays(
-        windows.reshape(count, groups, 1, channels, *sizes, *places),
-        np.arange(prod(k)).reshape(1, groups, filters, channels, *sizes, *one),
-        np.arange(count * k[0] * prod(places)).reshape(count, groups, filters, 1, *one, *places),
-    )
-    in_x, in_k, in_y = [numbers.reshape(-1) for numbers in every]
-    return in_x, in_k, in_y
 
 
 def convolved(x: Raw, k: Raw, strides: Shape, dilations: Shape, groups: int) -> Array:

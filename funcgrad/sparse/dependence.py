@@ -164,9 +164,8 @@ class PatternWalk:
                 several = _control(self, site)
                 if several is not None:
                     return several
-            case Opaque(terms=terms, letters=letters, along=along):
-                if terms is not None:
-                    out = term_rows(site, terms)
+            case Opaque(letters=letters, along=along) as structure:
+                out = term_rows(site, structure)
                 if isinstance(out, Undeclared) and letters is not None:
                     *operands, result = letters(*site.shapes, **site.params)
                     out = lettered_rows(site, operands, result)

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from funcgrad._core.primitive import Partials, Selection
 from funcgrad._core.specs import Shape
-from funcgrad._core.structure.structures import PRODUCT, AlongAxis
+from funcgrad._core.structure.structures import PRODUCT, AlongAxis, Opaque, WindowProducts
+from funcgrad._primitives.convolving import window_numbers
 from funcgrad.sparse.element_rows import (
     Indices,
     Rows,
@@ -26,6 +27,9 @@ from funcgrad.sparse.element_rows import (
     without,
 )
 from funcgrad.sparse.sites import UNDECLARED, UNKNOWN, PatternSite, Undeclared, UnknownValue
+
+_MOST_TERMS: Final = 10_000_000
+"""Longer lists of products take more memory than patterns are worth."""
 
 
 def _zeros_of_factor(site: PatternSite, k: int, out: object = UNKNOWN) -> Any:
@@ -128,11 +132,14 @@ def contraction_rows(site: PatternSite) -> Rows | Undeclared | None:
     return united(parts)
 
 
-def term_rows(
-    site: PatternSite, terms: Callable[..., Sequence[Indices] | None]
-) -> Rows | Undeclared | None:
+def term_rows(site: PatternSite, structure: Opaque) -> Rows | Undeclared | None:
     """A sum of products; factors that are known to be zero drop their terms."""
-    listed = terms(*site.shapes, **site.params)
+    if structure.windows is not None:
+        listed = _window_terms(site, structure.windows(**site.params))
+    elif structure.terms is not None:
+        listed = structure.terms(*site.shapes, **site.params)
+    else:
+        listed = None
     if listed is None:
         return UNDECLARED
     (to, *places), parts = listed, []
@@ -143,6 +150,27 @@ def term_rows(
                 is_term &= np.asarray(value).reshape(-1)[places[other]] != 0
         parts.append(from_pairs(to[is_term], places[k][is_term], prod(site.results[0]), rows))
     return united(parts)
+
+
+def _window_terms(site: PatternSite, form: WindowProducts) -> Sequence[Indices] | None:
+    """The flat indices of the elements in each product: of the result, and of each operand.
+
+    None if there are too many products to list them.
+    """
+    shapes = dict(zip(form.arrays, [*site.shapes, site.results[0]], strict=True))
+    (count, *_), (filters, channels, *sizes), (_, _, *places) = [shapes[name] for name in "xky"]
+    if prod((count, filters, channels, *sizes, *places)) > _MOST_TERMS:
+        return None
+    windows = window_numbers(shapes["x"], tuple(sizes), form.strides, form.dilations)
+    few, one = filters // form.groups, (1,) * len(sizes)
+    every = np.broadcast_arrays(
+        windows.reshape(count, form.groups, 1, channels, *sizes, *places),
+        numbered(shapes["k"]).reshape(1, form.groups, few, channels, *sizes, *one),
+        numbered(shapes["y"]).reshape(count, form.groups, few, 1, *one, *places),
+    )
+    numbers = dict(zip("xky", [array.reshape(-1) for array in every], strict=True))
+    first, second, result = [numbers[name] for name in form.arrays]
+    return result, first, second
 
 
 def lettered_rows(site: PatternSite, operands: Sequence[str], result: str) -> Rows | None:

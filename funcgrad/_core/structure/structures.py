@@ -420,7 +420,7 @@ class Opaque:
     terms : callable, optional
         ``(*shapes, **params)`` of the operands to the terms of a result that is a sum of products
         of one element of each operand: for each term the place in the result, and in each operand,
-        as flat indices; or None where that is too long a list.
+        as flat indices; or None where that is too long a list. ``windows`` says as much.
     windows : callable, optional
         ``(**params)`` to the ``WindowProducts`` that the operation adds.
     orders : callable, optional
