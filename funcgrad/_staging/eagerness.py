@@ -22,6 +22,7 @@ from funcgrad._core import pytrees
 from funcgrad._core.trace import running_traces
 from funcgrad._core.users_values import ArrayLike, operand
 from funcgrad._transforms.probe import running_probes
+from funcgrad._transforms.stage import came_through, stage
 from funcgrad.tensor.tensor import Tensor, wrap
 
 R = TypeVar("R")
@@ -31,7 +32,7 @@ EAGER: Final[ContextVar[bool]] = ContextVar("funcgrad_eager", default=False)
 
 _DEEPEST: Final = 16
 """The most functions that are staged within one another: each takes twelve of Python's thousand
-frames. A function deeper inside is run as a part of its caller, and takes five."""
+frames. A function deeper inside is run as a part of its caller, and takes four."""
 
 
 def belongs_to_caller() -> bool:
@@ -67,6 +68,11 @@ def run_unstaged(
     }
     result: R = pytrees.map(_wrapped, f(*dynamic, **named))
     return result
+
+
+def may_run_again(error: BaseException) -> bool:
+    """Whether a function may run once more, since a program raised an error, and not itself."""
+    return not belongs_to_caller() and not came_through(error, stage, run_unstaged)
 
 
 def _wrapped(leaf: ArrayLike) -> Tensor:

@@ -40,9 +40,9 @@ from funcgrad._hooks.result_watch import WATCH, WATCHING
 from funcgrad._passes.pipeline import optimize
 from funcgrad._programs.program import Program
 from funcgrad._programs.suspicious import warn_of_loops
+from funcgrad._staging import eagerness
 from funcgrad._staging.capture import Capture
 from funcgrad._staging.derived import Run, by_numpy
-from funcgrad._staging.eagerness import belongs_to_caller, run_unstaged, unstaged_entries
 from funcgrad._staging.entry import Form, argument_type, write_entry
 from funcgrad._staging.lowered import Failure, Lowered
 from funcgrad._staging.signature import Signature, make_variant
@@ -58,7 +58,7 @@ from funcgrad._staging.static_arguments import (
 )
 from funcgrad._transforms.answers import OF_VALUES, UnstagedError
 from funcgrad._transforms.arguments import call_values, check_function
-from funcgrad._transforms.stage import came_through, stage
+from funcgrad._transforms.stage import stage
 from funcgrad._transforms.transformed import importable_name
 from funcgrad._transforms.with_derivative import example
 from funcgrad.errors import ArgumentError, FuncgradError, LeafError
@@ -92,7 +92,7 @@ class Jitted(DirectlyCalled, Generic[P, R]):
         self._relaxed = relaxed
         self._signatures: dict[Hashable, Signature] = {}
         self._forms: dict[Form, tuple[Signature, Callable[[Any, Any], Any] | None]] = {}
-        self._entries: tuple[Callable[[Any, Any], Any], ...] = unstaged_entries(f, static)
+        self._entries: tuple[Callable[[Any, Any], Any], ...] = eagerness.unstaged_entries(f, static)
         self._ways = (_BY_PYTHON,)
         self._failures, self._warned = deque[Failure](maxlen=_MOST_FAILURES), set[str]()
         self._stagings: list[None] = []  # a list, to which many threads may append
@@ -110,9 +110,9 @@ class Jitted(DirectlyCalled, Generic[P, R]):
                     return result
             return self._call(args, kwargs)
         except Exception as error:
-            if isinstance(error, OF_VALUES) and not came_through(error, stage, run_unstaged):
+            if isinstance(error, OF_VALUES) and eagerness.may_run_again(error):
                 with suppress(FuncgradError, *OF_VALUES):  # it may catch a program's error
-                    return run_unstaged(self._function, self._static, args, kwargs)
+                    return eagerness.run_unstaged(self._function, self._static, args, kwargs)
             shorten(error)
             raise
 
@@ -149,8 +149,8 @@ class Jitted(DirectlyCalled, Generic[P, R]):
         leaves, structure = pytrees.flatten(dynamic)
         values = self._values(leaves, structure, static)
         if not all(type(value) in RAW for value in values):
-            if belongs_to_caller():  # here, as functions that call one another may be many
-                return run_unstaged(self._function, self._static, args, kwargs)
+            if eagerness.belongs_to_caller():  # here, as each call takes frames of Python's
+                return self._function(*args, **kwargs)
             return self._inside(args, kwargs, values, structure)
         argument_types = tuple([argument_type(value) for value in values])
         parts = parts_of(structure)
@@ -160,7 +160,7 @@ class Jitted(DirectlyCalled, Generic[P, R]):
         if result is MISS:
             fresh = self._fresh(variants, args, kwargs)
             if fresh is MISS or (result := fresh.attempt(*values, ())) is MISS:
-                return run_unstaged(self._function, self._static, args, kwargs)
+                return eagerness.run_unstaged(self._function, self._static, args, kwargs)
             return result
         types = tuple([type(leaf) for leaf in leaves])
         self._ease(Form(structure, parts, types, argument_types, len(args), static), variants)
@@ -187,7 +187,7 @@ class Jitted(DirectlyCalled, Generic[P, R]):
                 result = variants.run_inside(values)
             if result is not MISS:
                 return result
-        return run_unstaged(self._function, self._static, args, kwargs)
+        return eagerness.run_unstaged(self._function, self._static, args, kwargs)
 
     def _values(self, leaves: Sequence[Any], structure: Structure, static: Static) -> list[Value]:
         try:
