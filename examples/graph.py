@@ -102,7 +102,7 @@ class Divided(NamedTuple):
     ----------
     sides : numpy.ndarray, shape (34,)
     right : int
-        The number of members whose side is that of history.
+        The number of members on the side that they really took.
     losses : list of float
     """
 

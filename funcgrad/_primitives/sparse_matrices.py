@@ -397,7 +397,7 @@ sparse_solve: Primitive = Primitive(
     traits=OWNS,
     label=lambda **_: "sparse_solve",
 )
-"""The x with A x = b, of columns; ``factors`` are those of the matrix, if they are known already.
+"""The x with A x = b, of columns; ``factors`` are factors of A, if they are known already.
 
 Without axes of a stack, one matrix is for all right sides.
 """

@@ -58,7 +58,11 @@ class Limited(NamedTuple):
 
         It is 0 where the values are within their limits, and the multipliers 0 but at a limit.
         """
-        return self.outside(multipliers, weight) - multipliers / weight
+        share = multipliers / weight
+        shifted = self.values + share
+        inside = fnp.where(shifted > self.upper, self.values - self.upper, -share)
+        is_held = (shifted < self.lower) | (self.lower == self.upper)
+        return fnp.where(is_held, self.values - self.lower, inside)
 
 
 def joined_limits(all_limits: Sequence[Limited]) -> Limited:

@@ -33,6 +33,7 @@ from funcgrad.optimize.solver_arguments import (
     bounds_of,
     checked,
     chosen,
+    off_minimum,
     residuals_of,
     vector_of,
 )
@@ -225,15 +226,11 @@ def _with_parameters(function: Callable[..., Any], parameters: tuple[Any, ...], 
 
 
 def _stationary(loss: str, f_scale: Any, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """The equation that holds at a minimum: its function of x is 0 there.
-
-    With bounds it is x - clip(x - slope): where the slope points out of the bounds, x is at the
-    bound, and follows it.
-    """
+    """The equation that holds at a minimum: its function of x is 0 there."""
 
     def equation(x: Tensor) -> Tensor:
         slope = grad(lambda point: cost_of(function(point)[0], loss, f_scale))(x)
         _, low, high = function(x)
-        return slope if low is None else x - fnp.clip(x - slope, low, high)
+        return off_minimum(x, slope, (low, high))
 
     return equation

@@ -41,7 +41,14 @@ from funcgrad.optimize.solution import (
     failed_way,
     first_status,
 )
-from funcgrad.optimize.solver_arguments import as_vector, bounds_of, checked, chosen, vector_of
+from funcgrad.optimize.solver_arguments import (
+    as_vector,
+    bounds_of,
+    checked,
+    chosen,
+    off_minimum,
+    vector_of,
+)
 from funcgrad.tensor.tensor import Tensor
 
 _ADVICE: Final = (
@@ -133,7 +140,8 @@ def minimize(
     Notes
     -----
     Where an unknown lies at a bound, it follows the bound; where an inequality holds as an
-    equation, x stays on it. The derivative is not defined where a multiplier of such a bound is 0.
+    equation, x stays on it. At a tie, where the slope or the multiplier is 0 at a bound, the bound
+    does not count: the derivative is the one without it.
 
     Sources: Nocedal and Wright, "Numerical optimization", 2006; Conn, Gould, Toint, "Trust-region
     methods", 2000; Birgin and Martínez, "Practical augmented Lagrangian methods", 2014.
@@ -245,7 +253,7 @@ def _stationary(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
         slope = grad(lagrangian)(x)
         _, ends, limited = function(point)
-        first = slope if ends is None else x - fnp.clip(x - slope, *ends)
+        first = off_minimum(x, slope, ends)
         return first, multipliers if limited is None else limited.violation(multipliers, 1.0)
 
     return equation

@@ -34,7 +34,7 @@ from funcgrad.optimize.solution import (
     failed_way,
     first_status,
 )
-from funcgrad.optimize.solver_arguments import checked
+from funcgrad.optimize.solver_arguments import checked, off_minimum
 from funcgrad.tensor.tensor import Tensor
 
 _GOLDEN: Final = (3.0 - 5.0**0.5) / 2.0
@@ -142,7 +142,7 @@ def minimize_scalar(
 def _stationary(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def equation(x: Tensor) -> Tensor:
         slope = grad(lambda point: function(point)[0])(x)
-        return x - fnp.clip(x - slope, *function(x)[1])
+        return off_minimum(x, slope, function(x)[1])
 
     return equation
 

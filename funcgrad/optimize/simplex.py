@@ -55,8 +55,8 @@ class _SimplexSearch:
     def ordered(self, corners: Tensor, values: Tensor, nit: Tensor, nfev: Tensor) -> _Simplex:
         order = fnp.argsort(values, stable=True)
         corners, values = corners[order], values[order]
-        width = fnp.max(fnp.abs(corners[1:] - corners[0]))
-        height = fnp.max(fnp.abs(values[1:] - values[0]))
+        width = fnp.max(fnp.abs(corners[1:] - corners[0]), initial=0.0)
+        height = fnp.max(fnp.abs(values[1:] - values[0]), initial=0.0)
         is_small = (width <= self.xtol) & (height <= self.ftol)
         status = first_status([(~fnp.isfinite(values[0]), NOT_FINITE), (is_small, SMALL_STEP)])
         return _Simplex(corners, values, nit, nfev, status)

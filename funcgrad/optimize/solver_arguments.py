@@ -112,6 +112,20 @@ def _side(bound: Any, infinite: float, x0: Any, name: str) -> Vector:
     return ravel(placed_sides)[0]
 
 
+def off_minimum(x: Tensor, slope: Tensor, bounds: tuple[Any, Any] | None) -> Tensor:
+    """A residual that is zero at a minimum within bounds.
+
+    It is the slope of an unknown that is free, and the distance from the bound of one that the
+    slope holds there. An unknown at a bound where its slope is zero counts as free.
+    """
+    if bounds is None or bounds[0] is None:
+        return slope
+    low, high = bounds
+    wanted = x - slope
+    inside = fnp.where(wanted > high, x - high, slope)
+    return fnp.where((wanted < low) | (low == high), x - low, inside)
+
+
 def residuals_of(tree: Any, name: str) -> Vector:
     """Residuals as one real vector: of complex ones the real and then the imaginary parts."""
     leaves = pytrees.leaves(tree)
@@ -134,7 +148,7 @@ def checked(
     x0: object,
     args: object,
     derivative: object,
-    tangent_solve: object = check_function,
+    tangent_solve: object = None,
 ) -> tuple[Any, ...]:
     """Check arguments of all solvers; return the further arguments of the function as a tuple.
 
@@ -144,7 +158,8 @@ def checked(
         ``fun`` is not a function of these arguments, or ``derivative`` is unknown.
     """
     check_function(name, fun)
-    check_function(f"{name} with tangent_solve", tangent_solve)
+    if tangent_solve is not None:
+        check_function(f"{name} with tangent_solve", tangent_solve)
     if not isinstance(derivative, str) or derivative not in _WAYS:
         raise placed(
             ArgumentError,

@@ -195,3 +195,34 @@ def test_one_example_that_fails_stops_no_other() -> None:
         assert found.message[1] == "The function has the same sign at both ends of the bracket."
     slopes = fg.vmap(fg.grad(lambda a: root(a).x))(fg.tensor([2.0, -1.0]))
     np.testing.assert_allclose(slopes, [0.5 / 2.0**0.5, np.nan])
+
+
+def test_ties_zeros_and_empty_unknowns() -> None:
+    def bounded(b: Any) -> Any:
+        return optimize.minimize(lambda x: (x - 2.0) ** 2, 1.0, bounds=(None, b)).x
+
+    assert float(fg.grad(bounded)(1.5)) == 1.0
+    assert float(fg.grad(bounded)(2.0)) == 0.0  # at a tie the bound does not count
+    assert float(fg.jvp(bounded, (2.0,), (1.0,))[1]) == 0.0
+    np.testing.assert_array_equal(fg.vmap(fg.grad(bounded))(np.array([1.5, 2.0, 3.0])), [1, 0, 0])
+    assert float(fg.grad(fg.grad(bounded))(1.5)) == 0.0
+
+    def fixed(b: Any) -> Any:  # between equal bounds x follows both, whatever the slope
+        return optimize.minimize(lambda x: (x - 1.0) ** 2, 1.0, bounds=(b, b)).x
+
+    assert float(fg.grad(fixed)(1.0)) == 1.0
+
+    def equal(r: Any) -> Any:  # the multiplier of the equation is 0
+        same = {"type": "eq", "fun": lambda x, r: x - r, "args": (r,)}
+        return optimize.minimize(lambda x: x**2, 1.0, method="trust-exact", constraints=same).x
+
+    assert float(fg.grad(equal)(0.0)) == pytest.approx(1.0)
+    assert float(fg.jvp(equal, (0.0,), (1.0,))[1]) == pytest.approx(1.0)
+    cube = lambda a: optimize.root_scalar(lambda x: x**3 - a, bracket=(-1.0, 1.0)).x  # noqa: E731
+    assert float(fg.grad(cube)(0.0)) == np.inf
+    with pytest.raises(fg.errors.MatrixError, match="singular"):
+        fg.grad(lambda a: optimize.minimize(lambda x: (x - a) ** 4, 0.0).x)(1.0)
+    for method in ("bfgs", "l-bfgs", "newton-cg", "trust-exact", "nelder-mead"):
+        assert optimize.minimize(fnp.sum, np.zeros(0), method=method).x.shape == (0,)
+    assert optimize.root(lambda x: x, np.zeros(0)).x.shape == (0,)
+    assert optimize.least_squares(lambda x: x[:0], np.ones(2)).success

@@ -2,7 +2,7 @@
 
 Batcher's odd-even merge sort compares the same places whatever the elements are (Knuth, *The Art of
 Computer Programming*, volume 3, algorithm 5.2.2M), so lanes need no branches. Elements are sorted
-as integers, *keys*, whose order is that of the elements; NaN are the greatest. Equal elements keep
+as integers, *keys*, which have the order of the elements; NaN are the greatest. Equal elements keep
 their order by their places, which follow the key in the same 64 bits, or lie beside them.
 
 NumPy sorts single long lines, in fewer steps (`sort_planning.py`).
@@ -79,7 +79,7 @@ class _SortWriter:
         lines.counted(1 if self._inner == 1 else self._outer, blocks)
 
     def _block(self, lanes: Registers, first: str) -> None:
-        """Write the sort of some lines, of which the first begins at a place."""
+        """Write the sort of some lines; the first begins at a place."""
         site, lines, count = self._site, self._site.lines, self._count
         source, target = site.at(self._step.equation.operands[0]), site.pointer(self._step.variable)
         step = 1 if self._inner == 1 else self._inner
@@ -142,7 +142,7 @@ class _SortWriter:
 
 
 def _key_of(lanes: Lanes, x: Value, key: np.dtype[Any]) -> Value:
-    """The integers whose order is that of elements."""
+    """Integers that have the order of elements."""
     if x.dtype.kind == "f":
         bits = lanes.cast("bitcast", _in_register(lanes, x), key)
         limit = lanes.constant(np.iinfo(key).max, key)

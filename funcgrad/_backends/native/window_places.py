@@ -20,7 +20,7 @@ class WindowSizes:
     Attributes
     ----------
     examples, groups, channels, filters : int
-        Channels and filters are those of a group.
+        Channels and filters of one group.
     space, sizes, places : tuple of int
         The sizes of x, of a window, and the numbers of windows, along each axis.
     taps, count : int
