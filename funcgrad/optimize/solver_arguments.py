@@ -24,6 +24,7 @@ from funcgrad._core.trace import concrete
 from funcgrad._core.users_values import operand
 from funcgrad._transforms.arguments import check_function
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError, TreeError
+from funcgrad.implicit.direct import direct_solve
 from funcgrad.implicit.unknowns import Unknown
 from funcgrad.scipy.optimize.problem import check_call
 from funcgrad.tensor.tensor import Tensor
@@ -148,7 +149,7 @@ def checked(
     x0: object,
     args: object,
     derivative: object,
-    tangent_solve: object = None,
+    tangent_solve: object = direct_solve,
 ) -> tuple[Any, ...]:
     """Check arguments of all solvers; return the further arguments of the function as a tuple.
 
@@ -158,8 +159,7 @@ def checked(
         ``fun`` is not a function of these arguments, or ``derivative`` is unknown.
     """
     check_function(name, fun)
-    if tangent_solve is not None:
-        check_function(f"{name} with tangent_solve", tangent_solve)
+    check_function(f"{name} with tangent_solve", tangent_solve)
     if not isinstance(derivative, str) or derivative not in _WAYS:
         raise placed(
             ArgumentError,

@@ -27,6 +27,8 @@ def cube(x: Any) -> Any:
     return x**3 - 2.0
 
 
+NOTHING: Any = None
+
 WRONG: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: optimize.root_scalar(cube), ArgumentError, "needs a starting point x0"),
     (lambda: optimize.root_scalar(cube, method="itp", x0=1.0), ArgumentError, "needs a bracket"),
@@ -44,6 +46,7 @@ WRONG: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: optimize.root(lambda x: x[:1], [1.0, 2.0]), ShapeError, "shape"),
     (lambda: optimize.root(lambda x: (x, x), 1.0), TreeError, "root"),
     (lambda: optimize.root(cube, 1), DtypeError, "floating-point"),
+    (lambda: optimize.root(cube, 1.0, tangent_solve=NOTHING), FunctionError, "tangent_solve"),
     (lambda: optimize.root(cube, 1.0j), DtypeError, "real and the imaginary"),
     (lambda: optimize.minimize(lambda x: x, [1.0, 2.0]), DifferentiationError, "one number"),
     (lambda: optimize.minimize(lambda x: x @ x, [1.0], bounds=(0.0,)), ArgumentError, "pair"),
