@@ -32,7 +32,7 @@ from funcgrad._primitives.reduction import reduce_any
 from funcgrad._primitives.selection import where
 from funcgrad._transforms.accumulation import Variables, accumulate
 from funcgrad._transforms.entries import Entry, plus
-from funcgrad._transforms.masked import Cotangent, Masked, plain
+from funcgrad._transforms.masked import Cotangent, Masked
 from funcgrad.errors import TracerError
 
 Map: TypeAlias = Callable[[list[Value]], Sequence[Value]]
@@ -201,7 +201,12 @@ def where_present(pull: Map) -> Map:
         if reached is None:
             return pulled
         return [
-            None if ct is None else Masked(where(reached, plain(ct), 0), reached) for ct in pulled
+            None
+            if ct is None
+            else ct.select(reached)
+            if type(ct) is Masked
+            else Masked(where(reached, ct, 0), reached)
+            for ct in pulled
         ]
 
     return pull_present

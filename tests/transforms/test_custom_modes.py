@@ -280,3 +280,28 @@ def test_the_tangent_of_a_python_number_in_a_checkpoint_may_be_one() -> None:
         return 0.7 * fg.jvp(fg.checkpoint(outer), (x,), (x * 0.5,))[1]
 
     assert_same(fg.grad(slope)(0.9), np.asarray(0.35 * (np.cos(0.9) - 0.9 * np.sin(0.9))))
+
+
+@fg.custom_jvp
+def _finite_multiple(way: Any, values: Any) -> Any:
+    return fnp.where(fnp.isfinite(values), way * values, 0.0)
+
+
+@_finite_multiple.defjvp
+def _finite_multiple_further(primals: Any, tangents: Any) -> Any:
+    way, values = primals
+    moved = fnp.where(fnp.isfinite(values), way * tangents[1], 0.0)
+    return _finite_multiple(way, values), values * tangents[0] + moved
+
+
+@pytest.mark.filterwarnings("ignore:divide by zero")
+@pytest.mark.parametrize("transform", [fg.jit, lambda f: fg.jit(fg.vmap(f)), lambda f: f])
+def test_elements_that_a_rule_leaves_out_stay_so_under_a_condition(transform: Any) -> None:
+    x = np.array([0.0, 1.0, 4.0])  # the factor of the first is infinite
+
+    def total(p: Any) -> Any:
+        value = fnp.sum(_finite_multiple(0.5, p[..., None] * x**-0.5), -1)
+        return fnp.sum(fnp.where(p < 3.0, value, 0.0))
+
+    p = np.full((2, 2), 2.0)
+    np.testing.assert_array_equal(transform(fg.grad(total))(p), np.full((2, 2), 0.75))
