@@ -8,10 +8,10 @@ Tensor(12.0)
 
 The array functions are in ``funcgrad.numpy``, under NumPy's names, and SciPy's in
 ``funcgrad.scipy``. Further modules: ``fg.nn`` (networks), ``fg.optim`` (optimizers),
-``fg.implicit`` (solutions of equations), ``fg.optimize`` (fits, roots and minima), ``fg.io``
-(files), ``fg.parallel`` (many workers),
-``fg.random``, ``fg.testing``, ``fg.debug`` (causes of NaN), ``fg.tree`` (pytrees), ``fg.extend``
-(operations of your own) and ``fg.interop`` (other libraries).
+``fg.implicit`` (solutions of equations), ``fg.optimize`` (fits, roots and minima),
+``fg.integrate`` (integrals and differential equations), ``fg.io`` (files), ``fg.parallel`` (many
+workers), ``fg.random``, ``fg.testing``, ``fg.debug`` (causes of NaN), ``fg.tree`` (pytrees),
+``fg.extend`` (operations of your own) and ``fg.interop`` (other libraries).
 
 Packages whose names begin with an underscore are internal.
 """
@@ -30,6 +30,7 @@ if _typing.TYPE_CHECKING:
         debug,
         extend,
         implicit,
+        integrate,
         interop,
         io,
         nn,
@@ -63,7 +64,7 @@ if _typing.TYPE_CHECKING:
     from funcgrad.implicit.fixed_points import fixed_point
     from funcgrad.implicit.linear_solves import custom_linear_solve
     from funcgrad.implicit.roots import custom_root
-    from funcgrad.integrate.odeint import odeint
+    from funcgrad.integrate.initial_values import odeint
 
 __all__ = [
     "Program",
@@ -84,6 +85,7 @@ __all__ = [
     "hessian",
     "hvp",
     "implicit",
+    "integrate",
     "interop",
     "io",
     "jacfwd",
@@ -123,8 +125,8 @@ __version__ = "0.1.0"
 _LATE = _LateNames(
     __name__,
     {
-        "": "debug extend implicit interop io nn numpy optim optimize parallel random scipy sparse"
-        " testing tree",
+        "": "debug extend implicit integrate interop io nn numpy optim optimize parallel random scipy"
+        " sparse testing tree",
         "_control.associative": "associative_scan",
         "_control.choices": "cond switch",
         "_control.scans": "map scan",
@@ -132,7 +134,7 @@ _LATE = _LateNames(
         "implicit.fixed_points": "fixed_point",
         "implicit.linear_solves": "custom_linear_solve",
         "implicit.roots": "custom_root",
-        "integrate.odeint": "odeint",
+        "integrate.initial_values": "odeint",
         "_programs.program": "Program",
         "_staging.jit": "jit",
         "_transforms.batch": "vmap",

@@ -89,7 +89,7 @@ def test_every_public_function_is_exported() -> None:
     [
         "funcgrad.nn.activations",
         "funcgrad.numpy.linalg",
-        "funcgrad.integrate.odeint",
+        "funcgrad.integrate.initial_values",
         "funcgrad.tree",
     ],
 )

@@ -1,1 +1,53 @@
-"""Ordinary differential equations: ``odeint``. See README.md in this folder."""
+"""Integrals and ordinary differential equations, under SciPy's names.
+
+>>> import funcgrad as fg
+>>> def below(x, rate):
+...     return quad(lambda t: rate * fg.numpy.exp(-rate * t), 0.0, x)[0]
+>>> fg.grad(below)(0.0, 2.0)
+Tensor(2.0)
+
+The README explains how.
+"""
+
+from typing import TYPE_CHECKING
+
+from funcgrad._hints.lazy_names import LateNames as _LateNames
+from funcgrad.numpy.running import trapezoid
+
+if TYPE_CHECKING:
+    from funcgrad.integrate.initial_values import odeint
+    from funcgrad.integrate.quadrature import quad
+    from funcgrad.integrate.samples import (
+        cumulative_simpson,
+        cumulative_trapezoid,
+        romb,
+        simpson,
+    )
+    from funcgrad.integrate.several_variables import dblquad, fixed_quad, nquad
+
+__all__ = [
+    "cumulative_simpson",
+    "cumulative_trapezoid",
+    "dblquad",
+    "fixed_quad",
+    "nquad",
+    "odeint",
+    "quad",
+    "romb",
+    "simpson",
+    "trapezoid",
+]
+
+_LATE = _LateNames(
+    __name__,
+    {
+        "initial_values": "odeint",
+        "quadrature": "quad",
+        "samples": "cumulative_simpson cumulative_trapezoid romb simpson",
+        "several_variables": "dblquad fixed_quad nquad",
+    },
+)
+
+if not TYPE_CHECKING:  # which see the names above, and report others
+    __getattr__ = _LATE.load
+__dir__ = __all__.copy  # completion shows the public names, without the modules

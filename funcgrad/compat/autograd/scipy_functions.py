@@ -20,7 +20,7 @@ import funcgrad.numpy as fnp
 from funcgrad.compat.autograd.arrays import holds_tensor, plain
 from funcgrad.compat.autograd.lazy_modules import mirrored
 from funcgrad.errors import ArgumentError, ShapeError
-from funcgrad.integrate.odeint import odeint as _odeint
+from funcgrad.integrate.initial_values import odeint as _odeint
 from funcgrad.tensor.tensor import ArrayLike, Tensor
 
 Axes = Sequence[Sequence[int]]
