@@ -15,9 +15,9 @@ from funcgrad._hints.lazy_names import LateNames as _LateNames
 from funcgrad.numpy.running import trapezoid
 
 if TYPE_CHECKING:
+    from funcgrad.integrate.adaptive_integrals import quad
     from funcgrad.integrate.initial_values import odeint
-    from funcgrad.integrate.quadrature import quad
-    from funcgrad.integrate.samples import (
+    from funcgrad.integrate.sampled_integrals import (
         cumulative_simpson,
         cumulative_trapezoid,
         romb,
@@ -42,8 +42,8 @@ _LATE = _LateNames(
     __name__,
     {
         "initial_values": "odeint",
-        "quadrature": "quad",
-        "samples": "cumulative_simpson cumulative_trapezoid romb simpson",
+        "adaptive_integrals": "quad",
+        "sampled_integrals": "cumulative_simpson cumulative_trapezoid romb simpson",
         "several_variables": "dblquad fixed_quad nquad",
     },
 )

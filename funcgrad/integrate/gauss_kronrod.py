@@ -89,7 +89,7 @@ class Panel:
     crowds_right: Tensor
 
     def crowded(self, left: object, right: object) -> Panel:
-        """The panel with nodes that crowd at these ends, of which at most one may be true."""
+        """The panel with nodes that crowd at one of its ends, or at none."""
         return Panel(self.left, self.right, fnp.asarray(left), fnp.asarray(right))
 
     def middle(self) -> Tensor:

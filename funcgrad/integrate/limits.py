@@ -9,7 +9,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -20,13 +21,14 @@ from funcgrad._control.carry import placed
 from funcgrad._control.choices import is_unknown, number_in
 from funcgrad._core.trace import Value, concrete
 from funcgrad._core.users_values import operand
-from funcgrad.errors import ArgumentError, DtypeError, ShapeError
+from funcgrad._transforms.arguments import check_function
+from funcgrad.errors import ArgumentError, DtypeError, FunctionError, ShapeError
 from funcgrad.tensor.tensor import Tensor
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What is known of the limits before the integral runs.
+    """The kind of the limits, which decides on the variable of the panels.
 
     Attributes
     ----------
@@ -84,6 +86,31 @@ class Limits:
         return x, self.sign / (t * t)
 
 
+def check_integrand(
+    name: str, func: Callable[..., Any], variables: int, args: Any
+) -> tuple[Any, ...]:
+    """Check that a function takes the variables and further arguments; return those as a tuple.
+
+    Raises
+    ------
+    FunctionError
+        It does not.
+    """
+    check_function(name, func)
+    more = args if isinstance(args, tuple) else (args,)  # as in SciPy
+    try:
+        signature(func).bind(*[0.0] * variables, *more)
+    except TypeError as error:
+        raise placed(
+            FunctionError,
+            f"{name}: func is called with {variables} variable{'s' * (variables > 1)} and"
+            f" {len(more)} further argument{'s' * (len(more) != 1)}: {error}.",
+        ) from None
+    except ValueError:  # a function without a signature
+        pass
+    return more
+
+
 def limits_of(
     name: str, a: Any, b: Any, points: Sequence[Any] | None
 ) -> tuple[Limits, list[Value]]:
@@ -94,6 +121,8 @@ def limits_of(
     ArgumentError, ShapeError, DtypeError
         A limit is not a real scalar or is NaN, or the points are not between finite limits.
     """
+    if points is not None and not isinstance(points, (Sequence, np.ndarray, Tensor)):
+        raise placed(ArgumentError, f"{name}: points has to be a sequence, got {points!r}.")
     named = {"a": a, "b": b}
     named |= {f"points[{k}]": point for k, point in enumerate(() if points is None else points)}
     values = {word: fnp.asarray(operand(x, f"{name}: {word}")) for word, x in named.items()}

@@ -14,10 +14,9 @@ import numpy as np
 import funcgrad.numpy as fnp
 from funcgrad._control.carry import count_of, placed
 from funcgrad._hooks.result_watch import watched
-from funcgrad._transforms.arguments import check_function
 from funcgrad.errors import ArgumentError, ShapeError
-from funcgrad.integrate.limits import limits_of
-from funcgrad.integrate.quadrature import quad
+from funcgrad.integrate.adaptive_integrals import quad
+from funcgrad.integrate.limits import check_integrand, limits_of
 from funcgrad.tensor.tensor import Tensor, wrap
 
 
@@ -67,7 +66,7 @@ def fixed_quad(
     Tensor(9.0)
     """
     name = "fixed_quad"
-    check_function(name, func)
+    more = check_integrand(name, func, 1, args)
     count = count_of(name, "n", n)
     if not count:
         raise placed(ArgumentError, f"{name}: n has to be at least 1, got 0.")
@@ -77,9 +76,7 @@ def fixed_quad(
     low, high = map(wrap, ends)
     nodes, weights = (x.astype(limits.dtype) for x in np.polynomial.legendre.leggauss(count))
     half = 0.5 * (high - low)
-    values = fnp.asarray(
-        func(half * (1.0 + nodes) + low, *(args if isinstance(args, tuple) else (args,)))
-    )
+    values = fnp.asarray(func(half * (1.0 + nodes) + low, *more))
     if not values.shape or values.shape[-1] != count:
         raise placed(
             ShapeError,
@@ -115,7 +112,7 @@ def nquad(
     Returns
     -------
     y : Tensor or pytree
-        The integral, with derivatives as those of ``quad``.
+        The integral, with the derivatives that ``quad`` has.
     abserr : Tensor
         An estimate of the error of the outermost integral.
 
@@ -138,12 +135,20 @@ def nquad(
     Tensor(0.16666667)
     """
     name = "nquad"
-    check_function(name, func)
-    more = args if isinstance(args, tuple) else (args,)
+    if not isinstance(ranges, Sequence) or not ranges:
+        raise placed(
+            ArgumentError, f"{name}: ranges has to list the limits of variables, got {ranges!r}."
+        )
     spans = [*ranges]
-    if not spans:
-        raise placed(ArgumentError, f"{name}: ranges has to name the limits of a variable or more.")
-    options = [opts or {}] * len(spans) if opts is None or isinstance(opts, dict) else [*opts]
+    more = check_integrand(name, func, len(spans), args)
+    options = opts if isinstance(opts, Sequence) else [{} if opts is None else opts] * len(spans)
+    names = {"epsabs", "epsrel", "limit", "points"}
+    if not all(isinstance(chosen, dict) and names >= {*chosen} for chosen in options):
+        raise placed(
+            ArgumentError,
+            f"{name}: opts is a dict of epsabs, epsrel, limit and points, or such a dict for each"
+            f" range, got {opts!r}.",
+        )
     if len(options) != len(spans):
         raise placed(
             ArgumentError,
@@ -199,7 +204,7 @@ def dblquad(
     Returns
     -------
     y : Tensor or pytree
-        The integral, with derivatives as those of ``quad``.
+        The integral, with the derivatives that ``quad`` has.
     abserr : Tensor
         An estimate of the error of the outer integral.
 
@@ -219,7 +224,7 @@ def dblquad(
     >>> dblquad(lambda y, x: 1.0, -1.0, 1.0, lambda x: -circle(x), circle)[0]
     Tensor(3.14159265)
     """
-    check_function("dblquad", func)
+    check_integrand("dblquad", func, 2, args)
 
     def span(x: Tensor, *_: Any) -> tuple[Any, Any]:
         return tuple([side(x) if callable(side) else side for side in (gfun, hfun)])

@@ -20,9 +20,9 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from tests.differential.file_samples import files
 from tests.differential.nn_samples import layers
-from tests.differential.optimize_samples import optimizations
 from tests.differential.parallel_samples import workers
 from tests.differential.random_samples import distributions
+from tests.differential.solver_samples import integrals, optimizations
 from tests.differential.sparse_samples import sparse_matrices
 from tests.differential.working_sample import Sample
 from tests.strangers.gudermannian import gudermannian
@@ -431,6 +431,7 @@ def samples() -> dict[str, Sample]:
     """All of them, by the names that users write."""
     families: Sequence[Callable[[], dict[str, Sample]]] = (
         *[transformations, made_functions, trees, networks, optimizers, distributions, checks],
-        *[solutions, files, layers, projections, workers, bridges, sparse_matrices, optimizations],
+        *[solutions, files, layers, projections, workers, bridges, sparse_matrices],
+        *[optimizations, integrals],
     )
     return {name: sample for family in families for name, sample in family().items()}

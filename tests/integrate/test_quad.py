@@ -125,7 +125,7 @@ def test_failures() -> None:
     def pole(x: Any) -> Any:
         return 1.0 / (x - 0.3) ** 2
 
-    with pytest.raises(ConvergenceError, match=r"as narrow as numbers allow.*points"):
+    with pytest.raises(ConvergenceError, match=r"as narrow as its dtype allows.*points"):
         integrate.quad(pole, 0.0, 1.0)
     with pytest.raises(ConvergenceError, match="limit=20"):
         integrate.quad(pole, 0.0, 1.0, limit=20)

@@ -139,8 +139,8 @@ def cumulative_simpson(
         The distance between samples, if ``x`` is not given.
     axis : int
     initial : array_like, optional
-        The value that is put before the results and added to them, as 0. It broadcasts with the
-        results, of which it has one along the axis.
+        The value that is put before the results and added to them, as 0. It has length 1
+        along the axis, or is a scalar.
 
     Returns
     -------

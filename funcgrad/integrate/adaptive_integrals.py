@@ -1,4 +1,4 @@
-"""``quad``: the integral of a function, with derivatives in its parameters and in its limits.
+"""``quad``: integrate a function, with derivatives with respect to parameters and limits.
 
 >>> import funcgrad as fg
 >>> import funcgrad.numpy as fnp
@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
@@ -28,14 +29,14 @@ from funcgrad._core.trace import RAW, Value, concrete
 from funcgrad._hooks.result_watch import watched
 from funcgrad._primitives.structural import unfollowed
 from funcgrad._programs.equation import spec_inside
-from funcgrad._transforms.arguments import check_function, values_of
+from funcgrad._transforms.arguments import values_of
 from funcgrad._transforms.batch import vmap
 from funcgrad._transforms.custom import custom_jvp
 from funcgrad.errors import ArgumentError, ConvergenceError
 from funcgrad.implicit.closures import with_closed_values
 from funcgrad.implicit.fixed_points import tolerance
 from funcgrad.integrate.gauss_kronrod import NODES, Panel, panel_integrals, panel_sums, weighted
-from funcgrad.integrate.limits import Limits, limits_of
+from funcgrad.integrate.limits import Limits, check_integrand, limits_of
 from funcgrad.tensor.tensor import Tensor, wrap
 
 RUNNING: Final = 0
@@ -43,11 +44,13 @@ DONE: Final = 1
 NOT_FINITE: Final = -1
 TOO_NARROW: Final = -2
 
-_REASONS: Final = {
-    RUNNING: "The error is above the tolerance after limit={limit} panels.",
-    NOT_FINITE: "The function is not finite at some point inside the limits.",
-    TOO_NARROW: "A panel is as narrow as numbers allow, and the error is above the tolerance.",
-}
+_REASONS: Final = MappingProxyType(
+    {
+        RUNNING: "The error is above the tolerance after limit={limit} panels.",
+        NOT_FINITE: "The function is not finite at some point inside the limits.",
+        TOO_NARROW: "A panel is as narrow as its dtype allows, and its error is too large.",
+    }
+)
 _ADVICE: Final = (
     " Pass the places of jumps, poles and peaks as points, allow a larger limit, epsabs or epsrel,"
     " or take the best value with failed='keep'."
@@ -71,9 +74,9 @@ def quad(
     """Integrate a function of one variable between two limits, which may be infinite.
 
     An adaptive method: panels with a large error are cut in two until the sum of all errors is
-    below the tolerance. The integral is differentiated in ``args``, in the limits, and in the
+    below the tolerance. The integral has derivatives with respect to ``args``, the limits, and the
     values that ``func`` closes over. It works inside ``jit`` and ``vmap``, where each example has
-    panels of its own.
+    its own panels.
 
     Parameters
     ----------
@@ -81,8 +84,8 @@ def quad(
         ``func(x, *args)`` returns a number, an array or a pytree of arrays, real or complex. It is
         called with all nodes of a panel at once, by ``vmap``, so ``x`` is a scalar inside.
     a, b : scalar
-        The limits, real; ``b`` may be less than ``a``. Infinite limits have to be known numbers:
-        not results of a jitted function's own arguments.
+        The limits, real; ``b`` may be less than ``a``. Inside ``jit``, an infinite limit must not
+        depend on the arguments.
     args : tuple
         Further arguments of ``func``; anything else than a tuple is one argument.
     epsabs, epsrel : float, optional
@@ -110,8 +113,9 @@ def quad(
     ------
     ConvergenceError
         The error is above the tolerance, and ``failed`` is "raise".
-    ArgumentError, ShapeError, DtypeError
-        A limit is not a real scalar, or an option is not allowed.
+    FunctionError, ArgumentError, ShapeError, DtypeError
+        ``func`` does not take these arguments, a limit is not a real scalar, or an option is not
+        allowed.
 
     See Also
     --------
@@ -121,7 +125,7 @@ def quad(
     Notes
     -----
     Each panel has the 21 nodes of Gauss and Kronrod, with QUADPACK's estimate of the error. The
-    ends of the interval are no nodes, so the function may be infinite there. In a panel that
+    function is not called at the limits, so it may be infinite there. In a panel that
     touches such an end, or one of ``points``, and was cut once, the nodes crowd towards the end:
     with x = end + h u⁴ roots and logarithms become smooth. For an infinite limit the variable is
     x = a + (1 - t) / t with t in (0, 1], and x = t / (1 - t²) if both are infinite. Source:
@@ -151,8 +155,7 @@ def quad(
     (Tensor(0.5), Tensor(0.39894228...))
     """
     name = "quad"
-    check_function(name, func)
-    more = args if isinstance(args, tuple) else (args,)  # as in SciPy
+    more = check_integrand(name, func, 1, args)
     limits, ends = limits_of(name, a, b, points)
     default = float(np.sqrt(np.finfo(limits.dtype).eps))
     absolute, relative = (
@@ -160,7 +163,7 @@ def quad(
         for word, value in (("epsabs", epsabs), ("epsrel", epsrel))
     )
     most = max(count_of(name, "limit", limit), limits.panel_count)
-    if failed not in ("raise", "nan", "keep"):
+    if not isinstance(failed, str) or failed not in ("raise", "nan", "keep"):
         raise placed(
             ArgumentError, f"{name}: failed has to be 'raise', 'nan' or 'keep', got {failed!r}."
         )

@@ -1,4 +1,4 @@
-"""A call that works for every function of ``funcgrad.optimize``.
+"""A call that works for every function of ``funcgrad.optimize`` and ``funcgrad.integrate``.
 
 >>> sample = optimizations()["fg.optimize.root_scalar"]
 >>> sample.function(*sample.args, **sample.kwargs).x
@@ -13,10 +13,10 @@ import numpy as np
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad import optimize
+from funcgrad import integrate, optimize
 from tests.differential.working_sample import Sample
 
-__all__ = ["optimizations"]
+__all__ = ["integrals", "optimizations"]
 
 X = fg.tensor([0.5, 2.0])
 
@@ -45,3 +45,20 @@ def optimizations() -> dict[str, Sample]:
         "root_scalar": Sample(optimize.root_scalar, (_shifted,), {"bracket": (0.0, 3.0)}),
     }
     return {f"fg.optimize.{name}": sample for name, sample in made.items()}
+
+
+def integrals() -> dict[str, Sample]:
+    """Integrals of functions and of samples."""
+    made = {
+        "cumulative_simpson": Sample(integrate.cumulative_simpson, (np.ones(3),)),
+        "cumulative_trapezoid": Sample(integrate.cumulative_trapezoid, (np.ones(3),)),
+        "dblquad": Sample(integrate.dblquad, (_line, 0.0, 1.0, 0.0, 2.0)),
+        "fixed_quad": Sample(integrate.fixed_quad, (fnp.exp, 0.0, 1.0)),
+        "nquad": Sample(integrate.nquad, (_line, [(0.0, 1.0), (0.0, 2.0)])),
+        "odeint": Sample(integrate.odeint, (_line, 1.0, X)),
+        "quad": Sample(integrate.quad, (fnp.exp, 0.0, 1.0)),
+        "romb": Sample(integrate.romb, (np.ones(3),)),
+        "simpson": Sample(integrate.simpson, (np.ones(3),)),
+        "trapezoid": Sample(integrate.trapezoid, (np.ones(3),)),
+    }
+    return {f"fg.integrate.{name}": sample for name, sample in made.items()}
