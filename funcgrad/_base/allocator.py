@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-_LARGEST_OF_HEAP: Final = 2**25 - 2**13
+LARGEST_OF_HEAP: Final = 2**25 - 2**13
 """Size in bytes: glibc's largest mmap threshold (32 MB) minus the allocator's overhead."""
 
 
@@ -25,4 +25,4 @@ def keep_freed_memory() -> None:
     allocators have other rules.
     """
     with suppress(MemoryError):  # memory is limited, so nothing is gained
-        np.empty(_LARGEST_OF_HEAP, np.uint8)
+        np.empty(LARGEST_OF_HEAP, np.uint8)

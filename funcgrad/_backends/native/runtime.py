@@ -53,6 +53,8 @@ class Runtime:
     def __init__(self, tools: Toolchain, made: bytes) -> None:
         objects = {"ndarray": np.ndarray, "None": None, "False": False, "True": True}
         addresses = {name: id(value) for name, value in objects.items()}
+        self._large_arena = ctypes.c_void_p()  # it goes with the process
+        addresses["large_arena"] = ctypes.addressof(self._large_arena)
         functions = ("run_table", "call", *CALLS)
         self.code: Code = tools.linked([made], {**symbols(), **addresses}, functions)
         at = self.code.addresses

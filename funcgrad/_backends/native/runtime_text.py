@@ -11,13 +11,18 @@ from typing import Final
 
 from funcgrad._backends.native.cpython import ARRAY_FLAGS, DENSE, HEAD, TUPLE_ITEMS, WRITABLE
 from funcgrad._backends.native.entry_text import ENTRY, TableStep
+from funcgrad._base.allocator import LARGEST_OF_HEAP
+
+MOST_KEPT: Final = 2**27
+"""The greatest size in bytes of an arena that is kept."""
 
 
 def runtime_text() -> str:
     """The text of the runtime's module."""
     layout = {"head": HEAD, "type": HEAD - 8, "flags": ARRAY_FLAGS, "items": TUPLE_ITEMS}
     steps = {step.name.lower(): step.value for step in TableStep}
-    values = {**layout, "dense": DENSE, "writable": WRITABLE, **steps}
+    kept = {"least_kept": LARGEST_OF_HEAP, "most_kept": MOST_KEPT}
+    values = {**layout, "dense": DENSE, "writable": WRITABLE, **kept, **steps}
     text = re.sub(r"\$(\w+)", lambda match: str(values[match[1]]), ENTRY + _TEXT)
     return _OFFSET.sub(
         r"\1\2.place = getelementptr i8, ptr \4, i64 \5\n\1\2 = load \3, ptr \2.place", text
@@ -78,6 +83,9 @@ whole:
   ret i1 true
 }
 
+; A large arena is kept for the next run: the allocator would give it back to the system, which
+; hands memory out again page by page. Its first word is its size.
+;
 ; Words of a program: 0 its code; 1 how it runs: 1 without the interpreter's lock, 2 so from its
 ; first look for signals on; 2 the bytes of its arena.
 define internal i32 @run_program(ptr %words, ptr %ins, ptr %outs) nounwind {
@@ -90,6 +98,22 @@ on_stack:
   %stack = alloca i8, i64 %padded, align 64
   br label %run
 on_heap:
+  %above_least = icmp ugt i64 %padded, $least_kept
+  %below_most = icmp ule i64 %padded, $most_kept
+  %is_kept = and i1 %above_least, %below_most
+  br i1 %is_kept, label %look_for, label %anew
+look_for:
+  %large = atomicrmw xchg ptr @large_arena, ptr null acq_rel
+  %large_there = icmp ne ptr %large, null
+  br i1 %large_there, label %measure, label %anew
+measure:
+  %large_size = load i64, ptr %large
+  %is_enough = icmp uge i64 %large_size, %padded
+  br i1 %is_enough, label %run, label %too_small
+too_small:
+  call void @free(ptr %large)
+  br label %anew
+anew:
   %heap = call ptr @malloc(i64 %padded)
   %heap_there = icmp ne ptr %heap, null
   br i1 %heap_there, label %run, label %no_memory
@@ -97,13 +121,24 @@ no_memory:
   %ignored = call ptr @PyErr_NoMemory()
   ret i32 1
 run:
-  %room = phi ptr [%stack, %on_stack], [%heap, %on_heap]
+  %room = phi ptr [%stack, %on_stack], [%heap, %anew], [%large, %measure]
+  %size = phi i64 [%padded, %on_stack], [%padded, %anew], [%large_size, %measure]
   %room_word = ptrtoint ptr %room to i64
   %above = add i64 %room_word, 63
   %aligned = and i64 %above, -64
   %memory = inttoptr i64 %aligned to ptr
   %status = call i32 @run_code(ptr %words, ptr %ins, ptr %outs, ptr %memory)
-  br i1 %is_small, label %done, label %free_heap
+  br i1 %is_small, label %done, label %let_go
+let_go:
+  %is_large = icmp ugt i64 %size, $least_kept
+  %is_not_too_large = icmp ule i64 %size, $most_kept
+  %keep = and i1 %is_large, %is_not_too_large
+  br i1 %keep, label %keep_heap, label %free_heap
+keep_heap:
+  store i64 %size, ptr %room
+  %before = atomicrmw xchg ptr @large_arena, ptr %room acq_rel
+  call void @free(ptr %before)
+  br label %done
 free_heap:
   call void @free(ptr %room)
   br label %done
@@ -211,6 +246,7 @@ done:
 @False = external global i8
 @None = external global i8
 @True = external global i8
+@large_arena = external global ptr
 @ndarray = external global i8
 declare ptr @PyArray_NewFromDescr(ptr, ptr, i32, ptr, ptr, ptr, i32, ptr)
 declare ptr @PyArray_Scalar(ptr, ptr, ptr)

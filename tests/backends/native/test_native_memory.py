@@ -2,9 +2,11 @@
 
 import gc
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
+import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
@@ -173,3 +175,41 @@ def test_writers_are_free_when_they_have_written() -> None:
         finally:
             gc.set_debug(0)
             gc.garbage.clear()
+
+
+@pytest.mark.slow
+def test_large_intermediate_results_lie_in_the_memory_of_the_last_run() -> None:
+    resource = pytest.importorskip("resource")
+
+    def faults() -> int:
+        return int(resource.getrusage(resource.RUSAGE_SELF).ru_minflt)
+
+    x = np.linspace(0.0, 0.1, 64_000).reshape(1000, 64)
+
+    def slopes(centers: Any, factors: Any) -> Any:
+        def total(centers: Any) -> Any:
+            moved = fnp.einsum("kij,nkj->nki", factors, x[:, None] - centers)
+            return fnp.sum(fnp.log(fnp.sum(fnp.exp(-fnp.sum(moved * moved, -1)), -1)))
+
+        return fg.grad(total)(centers)
+
+    def check(function: Any, args: Any, expected: Any) -> None:
+        for _ in range(2):
+            np.testing.assert_allclose(function(*args), expected, rtol=1e-9)
+
+    compiled: dict[int, Any] = {}
+    for count in (36, 60, 36):  # of 37 to 62 MB
+        args = np.linspace(0.0, 1.0, count * 64).reshape(count, 64), np.full((count, 64, 64), 1e-3)
+        function = compiled.setdefault(count, fg.jit(slopes, backend="native"))
+        expected = slopes(*args)
+        check(function, args, expected)
+        fewest = 10_000
+        for _ in range(5):  # better code may take its place at any call, and other memory
+            before = faults()
+            function(*args)
+            fewest = min(fewest, faults() - before)
+        assert fewest < 1000
+        with ThreadPoolExecutor(3) as pool:
+            works = [pool.submit(check, function, args, expected) for _ in range(3)]
+            for work in works:
+                work.result()
