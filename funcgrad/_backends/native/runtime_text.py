@@ -21,8 +21,8 @@ def runtime_text() -> str:
     """The text of the runtime's module."""
     layout = {"head": HEAD, "type": HEAD - 8, "flags": ARRAY_FLAGS, "items": TUPLE_ITEMS}
     steps = {step.name.lower(): step.value for step in TableStep}
-    kept = {"least_kept": LARGEST_OF_HEAP, "most_kept": MOST_KEPT}
-    values = {**layout, "dense": DENSE, "writable": WRITABLE, **kept, **steps}
+    sizes = {"least_kept": LARGEST_OF_HEAP, "most_kept": MOST_KEPT}
+    values = {**layout, "dense": DENSE, "writable": WRITABLE, **sizes, **steps}
     text = re.sub(r"\$(\w+)", lambda match: str(values[match[1]]), ENTRY + _TEXT)
     return _OFFSET.sub(
         r"\1\2.place = getelementptr i8, ptr \4, i64 \5\n\1\2 = load \3, ptr \2.place", text
