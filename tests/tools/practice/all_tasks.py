@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.tools.practice import bayes, loops, nets, physics, steering, usual
+from tests.tools.practice import (
+    bayes,
+    layers,
+    loops,
+    many,
+    nets,
+    physics,
+    ranks,
+    steering,
+    tables,
+    usual,
+    windows,
+)
 
 TASKS: Final = (
     *loops.TASKS,
@@ -13,4 +25,9 @@ TASKS: Final = (
     *steering.TASKS,
     *nets.TASKS,
     *physics.TASKS,
+    *windows.TASKS,
+    *ranks.TASKS,
+    *tables.TASKS,
+    *layers.TASKS,
+    *many.TASKS,
 )

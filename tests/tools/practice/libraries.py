@@ -14,7 +14,7 @@ from typing import Any
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import nn
-from funcgrad.scipy import linalg
+from funcgrad.scipy import linalg, stats
 
 
 def funcgrad() -> Any:
@@ -34,6 +34,11 @@ def funcgrad() -> Any:
         logsumexp=nn.logsumexp,
         conv=lambda images, kernels: nn.conv(images, kernels, padding=1),
         tridiagonal=_tridiagonal,
+        cholesky=lambda a: fnp.linalg.cholesky(a, failed="nan"),
+        solve_triangular=lambda a, b, lower: linalg.solve_triangular(a, b, lower=lower),
+        normal_cdf=stats.norm.cdf,
+        segment_sum=nn.segment_sum,
+        cut=_cut,
         normal=lambda seed, shape: fg.random.normal(fg.random.key(seed), shape),
     )
 
@@ -42,6 +47,11 @@ def _tridiagonal(lower: Any, diagonal: Any, upper: Any, b: Any) -> Any:
     """Solve with the matrix of three diagonals; the first of lower and the last of upper are 0."""
     bands = fnp.stack([fnp.roll(upper, 1), diagonal, fnp.roll(lower, -1)])
     return linalg.solve_banded((1, 1), bands, b)
+
+
+def _cut(x: Any, start: Any, size: int, axis: int = 0) -> Any:
+    """Return a slice of constant size from a place that may be traced, along an axis."""
+    return x[(slice(None),) * axis + (slice(start, start + size),)]
 
 
 def has_jax() -> bool:
@@ -54,6 +64,7 @@ def jax() -> Any:
     os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
     library: Any = import_module("jax")
     library.config.update("jax_enable_x64", True)
+    import_module("jax.scipy")
     lax, nets = library.lax, library.nn
     names = "grad value_and_grad vmap jacfwd hessian jvp".split()
     loops = "scan while_loop fori_loop cond".split()
@@ -73,5 +84,12 @@ def jax() -> Any:
         tridiagonal=lambda lower, diagonal, upper, b: lax.linalg.tridiagonal_solve(
             lower, diagonal, upper, b[:, None]
         )[:, 0],
+        cholesky=library.numpy.linalg.cholesky,
+        solve_triangular=lambda a, b, lower: library.scipy.linalg.solve_triangular(
+            a, b, lower=lower
+        ),
+        normal_cdf=library.scipy.stats.norm.cdf,
+        segment_sum=library.ops.segment_sum,
+        cut=lax.dynamic_slice_in_dim,
         normal=lambda seed, shape: library.random.normal(library.random.key(seed), shape),
     )
