@@ -19,9 +19,7 @@ from funcgrad.scipy import linalg, stats
 
 def funcgrad() -> Any:
     """The functions of funcgrad."""
-    names = (
-        "grad value_and_grad vmap jacfwd hessian jvp scan while_loop fori_loop cond odeint".split()
-    )
+    names = "grad value_and_grad vmap jacfwd jacrev hessian jvp scan while_loop fori_loop cond odeint".split()
     return SimpleNamespace(
         np=fnp,
         **{name: getattr(fg, name) for name in names},
@@ -66,7 +64,7 @@ def jax() -> Any:
     library.config.update("jax_enable_x64", True)
     import_module("jax.scipy")
     lax, nets = library.lax, library.nn
-    names = "grad value_and_grad vmap jacfwd hessian jvp".split()
+    names = "grad value_and_grad vmap jacfwd jacrev hessian jvp".split()
     loops = "scan while_loop fori_loop cond".split()
     return SimpleNamespace(
         np=library.numpy,
