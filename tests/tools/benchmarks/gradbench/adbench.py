@@ -1,4 +1,4 @@
-"""The evaluations that GradBench has from ADBench: gmm, lstm, ba and ht, which is ADBench's hand."""
+"""The evaluations that GradBench has from ADBench: gmm, lstm, ba and ht (there called hand)."""
 
 from __future__ import annotations
 
