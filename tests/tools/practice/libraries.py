@@ -19,10 +19,11 @@ from funcgrad.scipy import linalg, stats
 
 def funcgrad() -> Any:
     """The functions of funcgrad."""
-    names = "grad value_and_grad vmap jacfwd jacrev hessian jvp scan while_loop fori_loop cond odeint".split()
+    transforms = "grad value_and_grad vmap jacfwd jacrev hessian jvp".split()
+    loops = "scan while_loop fori_loop cond odeint".split()
     return SimpleNamespace(
         np=fnp,
-        **{name: getattr(fg, name) for name in names},
+        **{name: getattr(fg, name) for name in (*transforms, *loops)},
         relu=nn.relu,
         gelu=nn.gelu,
         sigmoid=nn.sigmoid,
