@@ -8,9 +8,14 @@ from __future__ import annotations
 
 import argparse
 import os
+import platform
+import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from datetime import date
 from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
 from statistics import median
 from time import process_time
 from typing import Any, Final
@@ -19,7 +24,7 @@ import numpy as np
 
 import funcgrad as fg
 from tests.tools.benchmarks.gradbench import adbench, elementary, nested_descent
-from tests.tools.benchmarks.gradbench.by_hand import bound, built, has_compiler
+from tests.tools.benchmarks.gradbench.by_hand import COMMAND, bound, built, has_compiler
 from tests.tools.benchmarks.gradbench.evaluation import Evaluation
 from tests.tools.benchmarks.native import settled
 from tests.tools.practice.libraries import funcgrad, has_jax, jax
@@ -29,6 +34,8 @@ EVALUATIONS: Final = (
     *adbench.EVALUATIONS,
     *nested_descent.EVALUATIONS,
 )
+PAGE: Final = Path(__file__).resolve().parents[4] / "examples" / "docs" / "gradbench.md"
+BEGIN: Final = "<!-- Written by python -m tests.tools.benchmarks.gradbench --page from here on. -->"
 ALLOWED: Final = 1e-8
 SAMPLE: Final = 5e-3
 
@@ -108,34 +115,72 @@ def line(title: str, taken: Mapping[str, list[float]]) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
+def measured(words: str, rounds: int) -> list[str]:
+    """Measure, and print and return the rows of the table and in how many funcgrad is ahead."""
+    compiled, ahead = (
+        built() if has_compiler() else None,
+        {"JAX": list[bool](), "C++": list[bool]()},
+    )
+    lines = ["| evaluation | funcgrad, µs | JAX / funcgrad | C++ / funcgrad |", "|---|--:|--:|--:|"]
+    print(*lines, sep="\n")
+    for evaluation in EVALUATIONS:
+        if not any(word in evaluation.name for word in words.split(",")):
+            continue
+        for size in evaluation.sizes[1:] or evaluation.sizes:
+            calls = ways(evaluation, size, compiled, has_jax())
+            check(calls)
+            taken = samples(calls, rounds)
+            lines.append(line(f"{evaluation.name}, {_shown(size)}", taken))
+            print(lines[-1], flush=True)
+            for name in taken.keys() - {"funcgrad"}:
+                pairs = zip(taken[name], taken["funcgrad"], strict=True)
+                ahead[name].append(median([a / b for a, b in pairs]) > 1.0)
+    lines.append("")
+    for name, cells in ahead.items():
+        lines.append(f"Ahead of {name} in {sum(cells)} of {len(cells)} rows.")
+        print(lines[-1])
+    return lines
+
+
+def about() -> str:
+    """When and where the table was measured."""
+    command = "OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python -m tests.tools.benchmarks.gradbench"
+    packages = ["numpy", "llvmlite", *(["jax"] if has_jax() else [])]
+    versions = [f"{name} {version(name)}" for name in packages]
+    python = f"Python {platform.python_version()}"
+    return (
+        f"Measured on {date.today():%d %B %Y} by `{command}`, on one core of an {_processor()},\n"
+        f"with {python}, {', '.join(versions)}, and `{' '.join(COMMAND)}`.\n"
+    )
+
+
+def _processor() -> str:
+    try:
+        text = Path("/proc/cpuinfo").read_text("utf-8")
+    except OSError:
+        return platform.machine()
+    names = re.findall(r"model name\s*: (.*)", text)
+    widest = "AVX-512" if "avx512f" in text else "AVX2" if "avx2" in text else platform.machine()
+    return f"{names[0] if names else platform.machine()} ({widest})"
+
+
 def main() -> None:
-    """Measure, print the table, and say in how many cells funcgrad is ahead."""
+    """Measure and print, or write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="words in the names, by commas")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--core", type=int, help="the core to run on")
+    parser.add_argument("--page", action="store_true", help="write examples/docs/gradbench.md")
     options = parser.parse_args()
     if hasattr(os, "sched_setaffinity"):
         cores = sorted(os.sched_getaffinity(0))
         os.sched_setaffinity(0, {cores[0] if options.core is None else options.core})
     with suppress(ImportError):  # code is improved after its first call
         vars(import_module("funcgrad._backends.native.native_code"))["_PATIENCE"] = 1
-    compiled = built() if has_compiler() else None
-    print("| evaluation | funcgrad, µs | JAX / funcgrad | C++ / funcgrad |\n|---|--:|--:|--:|")
-    ahead: dict[str, list[bool]] = {"JAX": [], "C++": []}
-    for evaluation in EVALUATIONS:
-        if not any(word in evaluation.name for word in options.only.split(",")):
-            continue
-        for size in evaluation.sizes[1:] or evaluation.sizes:
-            calls = ways(evaluation, size, compiled, has_jax())
-            check(calls)
-            taken = samples(calls, options.rounds)
-            print(line(f"{evaluation.name}, {_shown(size)}", taken), flush=True)
-            for name in taken.keys() - {"funcgrad"}:
-                pairs = zip(taken[name], taken["funcgrad"], strict=True)
-                ahead[name].append(median([a / b for a, b in pairs]) > 1.0)
-    for name, cells in ahead.items():
-        print(f"\nahead of {name} in {sum(cells)} of {len(cells)} cells")
+    lines = measured(options.only, options.rounds)
+    if options.page:
+        text = PAGE.read_text("utf-8").partition(BEGIN)[0]
+        PAGE.write_text("\n".join([text + BEGIN, "", about(), *lines, ""]), "utf-8")
 
 
 def _shown(size: Any) -> str:
