@@ -129,7 +129,7 @@ def circuit(lib: Any) -> Callable[..., Any]:
                 state = xp.moveaxis(xp.tensordot(gate, state, axes=(1, k)), 0, k)
             signs = np.ones((2,) * bits)
             for k in range(bits - 1):
-                places = [slice(None)] * bits
+                places: list[Any] = [slice(None)] * bits
                 places[k] = places[k + 1] = 1
                 signs[tuple(places)] *= -1.0
             state = state * signs
@@ -194,7 +194,7 @@ def chaos(lib: Any) -> Callable[..., Any]:
         def step(state: Any, _: Any) -> Any:
             y, frame, logs = state
             frame = lib.vmap(lambda v: lib.jvp(move, (y,), (v,))[1])(frame)
-            rows = []
+            rows: list[Any] = []
             for k in range(3):
                 v = frame[k]
                 for u, _ in rows:

@@ -60,7 +60,7 @@ def experts(lib: Any) -> Callable[..., Any]:
         scores = x @ params["gate"]
         best = xp.argsort(-scores, axis=-1)[:, :2]
         shares = lib.softmax(xp.take_along_axis(scores, best, axis=-1))
-        hidden = xp.tanh(xp.einsum("nd,edh->neh", x, params["in"]))
+        hidden = xp.tanh(xp.einsum("ni,eih->neh", x, params["in"]))
         out = xp.einsum("neh,eh->ne", hidden, params["out"])
         chosen = xp.take_along_axis(out, best, axis=-1)
         load = xp.mean(lib.softmax(scores), axis=0)

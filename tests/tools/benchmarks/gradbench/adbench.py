@@ -171,7 +171,8 @@ def hand(lib: Any) -> Function:
         which: Any,
         points: Any,
     ) -> Any:
-        moves, absolute = relatives @ turns(theta), []
+        moves = relatives @ turns(theta)
+        absolute: list[Any] = []
         for bone, parent in enumerate(PARENTS):
             absolute.append(moves[bone] if parent < 0 else absolute[parent] @ moves[bone])
         transforms = xp.stack(absolute) @ inverses

@@ -364,14 +364,14 @@ static void lstm_run(const Array *in, double *out, bool gradient) {
         out[0] = loss / count;
         return;
     }
-    double *dw = out, *db = out + 4 * size, *douter = db + 4 * size;
-    std::fill(out, douter + 3 * b, 0.0);
+    double *dw = out, *db = out + 4 * size, *outer_slopes = db + 4 * size;
+    std::fill(out, outer_slopes + 3 * b, 0.0);
     std::vector<double> dh(size, 0.0), dc(size, 0.0), above(b);
     for (long t = steps - 1; t >= 0; --t) {
         for (long j = 0; j < b; ++j) {
             double slope = slopes[t * b + j];
-            douter[b + j] += slope * tops[t * b + j];
-            douter[2 * b + j] += slope;
+            outer_slopes[b + j] += slope * tops[t * b + j];
+            outer_slopes[2 * b + j] += slope;
             above[j] = slope * outer[b + j];
         }
         for (long l = layers - 1; l >= 0; --l) {
@@ -382,15 +382,15 @@ static void lstm_run(const Array *in, double *out, bool gradient) {
                 double i = now[4 * b + j], o = now[5 * b + j], g = now[6 * b + j], q = now[7 * b + j];
                 double dnow = dh[l * b + j] + above[j], dcell = dc[l * b + j] + dnow * o * (1 - q * q);
                 double df = dcell * old * f * (1 - f), di = dcell * g * i * (1 - i);
-                double dout = dnow * q * o * (1 - o), dg = dcell * i * (1 - g * g);
-                dwl[j] += df * x, dwl[b + j] += di * before, dwl[2 * b + j] += dout * x, dwl[3 * b + j] += dg * before;
-                dbl[j] += df, dbl[b + j] += di, dbl[2 * b + j] += dout, dbl[3 * b + j] += dg;
+                double dshow = dnow * q * o * (1 - o), dg = dcell * i * (1 - g * g);
+                dwl[j] += df * x, dwl[b + j] += di * before, dwl[2 * b + j] += dshow * x, dwl[3 * b + j] += dg * before;
+                dbl[j] += df, dbl[b + j] += di, dbl[2 * b + j] += dshow, dbl[3 * b + j] += dg;
                 dh[l * b + j] = di * wl[b + j] + dg * wl[3 * b + j];
                 dc[l * b + j] = dcell * f;
-                above[j] = df * wl[j] + dout * wl[2 * b + j];
+                above[j] = df * wl[j] + dshow * wl[2 * b + j];
             }
         }
-        for (long j = 0; j < b; ++j) douter[j] += above[j] * sequence[t * b + j];
+        for (long j = 0; j < b; ++j) outer_slopes[j] += above[j] * sequence[t * b + j];
     }
 }
 

@@ -63,7 +63,8 @@ def determinant(lib: Any) -> Function:
     xp = lib.np
 
     def det(a: Any) -> Any:
-        size, minors, places = len(a), xp.ones(1), {(): 0}
+        size, minors = len(a), xp.ones(1)
+        places: dict[tuple[int, ...], int] = {(): 0}
         for count in range(1, size + 1):
             sets = list(combinations(range(size), count))
             without = [[places[s[:k] + s[k + 1 :]] for k in range(count)] for s in sets]
