@@ -43,7 +43,7 @@ class Context(NamedTuple):
         An object that identifies a repeated run, as of a checkpoint; None in first runs. Staging
         puts repeated operations in another epoch, so that they are not merged with the first.
     probes : ProbeSet, optional
-        The probes of the innermost gradient that is running.
+        The names that the innermost gradient, or checkpoint, that is running asks for.
     stages_branches : bool
         Whether choices stage functions that do not run.
     by_example : bool

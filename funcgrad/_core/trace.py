@@ -168,16 +168,8 @@ class Trace:
         """
         return call.interpret(self, args)
 
-    def process_segment(
-        self,
-        run: Callable[[Sequence[Value]], list[Value]],
-        args: Sequence[Value],
-        primitive: Operation,
-    ) -> list[Value] | None:
-        """Interpret a checkpointed part of a function; return None if this trace cannot.
-
-        The primitive's parameter ``body`` is the program of the part.
-        """
+    def process_segment(self, segment: Any, args: Sequence[Value]) -> list[Value] | None:
+        """Interpret a checkpointed part of a function; return None if this trace cannot."""
         return None
 
     def rebuild(self, tracer: TracedValue, change: Callable[[Value], Value]) -> Value:
@@ -220,7 +212,8 @@ class begin_level:  # noqa: N801 - used as a function: `with begin_level() as le
 
     def __enter__(self) -> int:
         self.outer = outer = _RUNNING.get()
-        self.level = perf_counter_ns() if outer is None else max(perf_counter_ns(), outer.level + 1)
+        # The level below stays free for a trace that a transformation puts around its own.
+        self.level = perf_counter_ns() if outer is None else max(perf_counter_ns(), outer.level + 2)
         self.traces: tuple[Trace, ...] = ()
         # Inside another transformation the warnings are already off.
         self._quiet = quiet() if outer is None else None

@@ -57,7 +57,13 @@ OPTIONS: Final[tuple[Row, ...]] = (
     ("jit", "fastmath", "relaxed=True allows rewrites that change the last digits"),
     (
         "checkpoint",
-        "policy prevent_cse concrete static_argnums use_reentrant",
+        "policy",
+        'save=("h",) keeps the values that the function names by fg.probe(value, "h"); else the'
+        " whole function is computed again",
+    ),
+    (
+        "checkpoint",
+        "prevent_cse concrete static_argnums use_reentrant",
         "the whole function is computed again; leave it out",
     ),
     (

@@ -155,10 +155,14 @@ class Program:
         ]
         return pytrees.unflatten(self.result, [wrap(out) for out in self.evaluate(values)])
 
-    def evaluate(self, values: Sequence[Value]) -> list[Value]:
+    def evaluate(
+        self,
+        values: Sequence[Value],
+        run: Callable[[Equation, tuple[Value, ...]], Sequence[Value]] = bound,
+    ) -> list[Value]:
         """Evaluate the program on raw values or tracers; return the list of outputs.
 
-        Each variable is dropped after its last use.
+        Each variable is dropped after its last use. ``run`` evaluates an equation on its operands.
         """
         known: list[Any] = [*values, *(constant.value for constant in self.constants)]
         guards, freed, results = self.index.guards, self.index.freed, self.index.results
@@ -169,9 +173,9 @@ class Program:
             operands = tuple([known[variable] for variable in equation.operands])
             if equation.epoch:
                 with repeated(runs.setdefault(equation.epoch, object())):
-                    known += bound(equation, operands)
+                    known += run(equation, operands)
             else:
-                known += bound(equation, operands)
+                known += run(equation, operands)
             for variable in results[position] if guards else ():
                 for guard in guards.get(variable, ()):
                     check_guard(self.name, guard, known[variable])

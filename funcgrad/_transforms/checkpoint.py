@@ -15,9 +15,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final, ParamSpec, TypeVar
 
-from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._core import pytrees
-from funcgrad._core.context import delegate, delegated, repeated
+from funcgrad._core.context import current, delegate, delegated, entered
 from funcgrad._core.primitive import DISCRETE, Primitive
 from funcgrad._core.specs import Spec, is_inexact
 from funcgrad._core.structure.structures import Control
@@ -27,26 +26,36 @@ from funcgrad._core.trace import (
     Value,
     begin_level,
     concrete,
-    resume,
     running_traces,
 )
 from funcgrad._hints.lookup import answering
 from funcgrad._hooks.result_watch import WATCH
 from funcgrad._programs.equation import Params
 from funcgrad._programs.program import Program
-from funcgrad._transforms.accumulation import Variables, accumulate, finished
 from funcgrad._transforms.arguments import call_values, check_function, values_of
 from funcgrad._transforms.auxiliary import WithAux
 from funcgrad._transforms.call import Call
 from funcgrad._transforms.call_values import has_linear_rules, has_rules
+from funcgrad._transforms.checkpoint_entry import (
+    CheckpointEntry,
+    changed,
+    is_followed,
+    primal,
+    values_at_level,
+)
 from funcgrad._transforms.composite import bind_composite, innermost_trace
-from funcgrad._transforms.entries import Entry, VariableMap, pull_back, push_through
 from funcgrad._transforms.flat_functions import call_primitive
-from funcgrad._transforms.masked import Cotangent
-from funcgrad._transforms.probe import ProbeSet, probe_again, running_probes
+from funcgrad._transforms.probe import (
+    KeptSet,
+    check_names,
+    keep_named,
+    kept_sets,
+    running_probes,
+)
 from funcgrad._transforms.record import Recorder
 from funcgrad._transforms.stager import Staged, Stager
 from funcgrad._transforms.transformed import Transformed
+from funcgrad.errors import DifferentiationError
 from funcgrad.tensor.conversion import reveal_primal
 from funcgrad.tensor.tensor import wrap
 
@@ -55,7 +64,7 @@ R = TypeVar("R")
 
 
 def _meet(values: Sequence[Value], *, body: Program) -> list[Value]:
-    running = running_traces()
+    running, segment = running_traces(), Segment.of_body(body)
     if body.is_raw:
         # Traces inside of those that the values belong to have nothing to do with it: a loop that a
         # stager runs to know its numbers may have it in its body.
@@ -65,16 +74,16 @@ def _meet(values: Sequence[Value], *, body: Program) -> list[Value]:
         running = [other for other in running if trace is not None and other.level <= trace.level]
     if not running:
         return body.evaluate(values)
-    staged = _staged(running, body.evaluate, values)
+    staged = running[0].process_segment(segment, values)
     if staged is not None:
         return staged
     traces = _recording(running)
     if not traces:
         return body.evaluate(values)
     recorder: Any = traces[-1]
-    results = body.evaluate([_primal(recorder, value) for value in values])
-    outs = [_primal(recorder, result) for result in results]  # a probe follows its value
-    follows = _follows(body, [_is_followed(recorder, value) for value in values])
+    results = body.evaluate([primal(recorder, value) for value in values])
+    outs = [primal(recorder, result) for result in results]  # a probe follows its value
+    follows = _follows(body, [is_followed(recorder, value) for value in values])
     return _remembered(traces, body, values, outs, follows)
 
 
@@ -86,7 +95,67 @@ CHECKPOINT: Final = call_primitive(
     label=lambda *, body: "checkpoint",
     bind_composite=_meet,
 )
-"""A checkpointed function, whose program is ``body``; reverse mode runs it again."""
+"""A checkpointed function, whose program is ``body``; reverse mode runs it again.
+
+If there are values to keep, they are the program's last results, and the tree of its results is a
+pair: the function's, and these.
+"""
+
+
+class Segment:
+    """A function of values that is checkpointed; it returns its results, and the values to keep.
+
+    ``names`` are those of the values, in the order in which they were marked.
+    """
+
+    primitive: Final = CHECKPOINT
+
+    def __init__(
+        self, run: Callable[[Sequence[Value]], list[Value]], save: frozenset[str] = frozenset()
+    ) -> None:
+        self._run, self._save = run, save
+        self.names: list[str] = []
+
+    @classmethod
+    def of_body(cls, body: Program) -> Segment:
+        """The segment of a program that is a checkpoint's body."""
+        segment = cls(body.evaluate)
+        segment.names = [""] * _kept_count(body)
+        return segment
+
+    def __call__(self, values: Sequence[Value]) -> list[Value]:
+        outer, running = running_probes(), running_traces()
+        around = frozenset[str]().union(*[kept.names for kept in kept_sets(outer)])
+        if self.names or not (self._save or around):
+            return self._run(values)
+        level = running[0].level if running else 0
+        kept = KeptSet(level, self._save | around, outer)
+        with entered(current()._replace(probes=kept)):
+            outs = self._run(values)
+        self.names = [name for name, _ in kept.marked]
+        if missing := sorted(self._save.difference(self.names)):
+            raise DifferentiationError(
+                f"checkpoint: the function names no value {', '.join(map(repr, missing))}; it names"
+                f" {sorted({*self.names}) or 'none'} of those asked for. Call fg.probe(x, name) on"
+                " the value."
+            )
+        return [*outs, *[value for _, value in kept.marked]]
+
+    def params(self, body: Program) -> Params:
+        """The parameters of an equation, for the program of the segment."""
+        if not self.names:
+            return (("body", body),)
+        count = len(body.outputs) - len(self.names)
+        result = pytrees.structure(((0,) * count, (0,) * len(self.names)))
+        return (("body", replace(body, result=result)),)
+
+
+def _kept_count(body: Program) -> int:
+    """How many of the results of a checkpoint's program are values to keep."""
+    if body.result == pytrees.of_leaves(len(body.outputs)):
+        return 0
+    _, kept = pytrees.unflatten(body.result, body.outputs)
+    return len(kept)
 
 
 class _CheckpointStager(Stager):
@@ -112,30 +181,27 @@ class _CheckpointStager(Stager):
         self.follows: list[bool] = []
 
     def stage_first_run(
-        self, run: Callable[[Sequence[Value]], list[Value]], args: Sequence[Value]
-    ) -> tuple[Program, list[Value], list[Value]]:
-        """Stage a function as ``body`` does, for arguments that the recorder may follow."""
+        self, segment: Segment, args: Sequence[Value]
+    ) -> tuple[Params, list[Value], list[Value]]:
+        """Stage a segment as ``body`` does, for arguments that the recorder may follow."""
         outer = self if self._outer is None else self._outer
         self._followed = {k for k, arg in enumerate(args) if outer._is_followed(arg)}
-        return self.body(run, CHECKPOINT.name, [outer.inner(arg) for arg in args])
+        values = [outer.inner(arg) for arg in args]
+        program, closed, outs = self.body(segment, CHECKPOINT.name, values)
+        return segment.params(replace(program, guards=())), closed, outs  # for these values only
 
     def inner(self, value: Value) -> Value:
         """The raw value, which the recorder does not follow."""
         if type(value) is Staged and value._trace is self and type(value._value) in RAW:
             return value._value
-        return _primal(self.recorder, super().inner(value))
+        return primal(self.recorder, super().inner(value))
 
     def look(self, tracer: Staged, use: str, exact: bool, raw: Value) -> None:
         """Let Python use a value, unless a derivative follows it."""
         if self._is_followed(tracer):
             reveal_primal(raw, use, exact)
 
-    def process_segment(
-        self,
-        run: Callable[[Sequence[Value]], list[Value]],
-        args: Sequence[Value],
-        primitive: Primitive,
-    ) -> list[Value] | None:
+    def process_segment(self, segment: Segment, args: Sequence[Value]) -> list[Value] | None:
         """Rehearse a segment within this one, too; within a call on raw values it only runs."""
         if self._calls:
             return None
@@ -144,9 +210,8 @@ class _CheckpointStager(Stager):
             stager_inside = _CheckpointStager(level, self.recorder, self)
             too = stager_inside if delegate(self.recorder) is self else None
             with delegated(self.recorder, too), delegated(self, stager_inside):
-                program, closed, outs = stager_inside.stage_first_run(run, args)
-        params = (("body", replace(program, guards=())),)
-        return self._define(primitive, [*args, *closed], params, outs)
+                params, closed, outs = stager_inside.stage_first_run(segment, args)
+        return self._define(CHECKPOINT, [*args, *closed], params, outs)
 
     def _called(
         self, call: Call, values: Sequence[Value], results: Sequence[Value]
@@ -174,7 +239,7 @@ class _CheckpointStager(Stager):
                 return value._index in self._followed
             if self._outer is not None:
                 return self._outer._is_followed(value)
-        return _is_followed(self.recorder, concrete(value))
+        return is_followed(self.recorder, concrete(value))
 
     def _define(
         self, operation: Primitive, args: Sequence[Value], params: Params, outs: Sequence[Value]
@@ -212,105 +277,6 @@ def _follows(program: Program, flags: Sequence[bool]) -> list[bool]:
     return [followed[variable] for variable in program.outputs]
 
 
-@dataclass(slots=True, eq=False)
-class CheckpointEntry(Entry):
-    """A program that can be evaluated again on the tracers of a recorder."""
-
-    program: Program
-    values: Sequence[Value]  # its inputs
-    follows: Sequence[bool]  # the results that are recorded
-    # Those that ran during the call, from the innermost to the recorder's: tracers of theirs mean
-    # the same when the program is evaluated again.
-    traces: tuple[Trace, ...]
-    probes: ProbeSet | None  # of the gradient that ran
-    steps: tuple[tuple[str, int], ...]  # of the loops around the call, where somebody watches
-
-    def again(self) -> tuple[list[Entry], list[int]]:
-        """The entries of the call, and the variables of its results."""
-        recorder: Any = self.traces[-1]
-        with (
-            begin_level(),
-            probe_again(self.probes),
-            repeated(object()),
-            recorder.aside() as entries,
-        ):
-            resume(self.traces)
-            outs = self.program.evaluate(self.values)
-        parts = _values_at_level(recorder, outs, self.follows)
-        return entries, [recorder.index_of(value) for value in parts]
-
-    def results(self) -> list[Value]:
-        """The results as recording computes them, which transformations around differentiate.
-
-        For a call with rules these are the results of its rule.
-        """
-        recorder: Any = self.traces[-1]
-        with begin_level(), probe_again(self.probes), recorder.aside():
-            resume(self.traces)
-            outs = self.program.evaluate(self.values)
-        return [_primal(recorder, out) for out in outs]
-
-    def push(self, tangents: Variables) -> list[Value]:
-        entries, outs = self.again()
-        inner_tangents = VariableMap(tangents)
-        push_through(entries, inner_tangents)
-        return [inner_tangents[index] for index in outs]
-
-    def pull_from(self, cotangents: Variables, ct: Cotangent) -> None:
-        entries, outs = self.again()
-        inner_cotangents = VariableMap()
-        pull_back(reversed(entries), inner_cotangents, outs, ct)
-        for index, g in inner_cotangents.items():
-            if g is not None:
-                accumulate(cotangents, index, finished(g))
-
-
-def _changed(recorder: Recorder, value: Value, change: Callable[[Value], Value]) -> Value:
-    """Change the parts of a value that a recorder may follow, also inside of inner tracers."""
-    trace = None if type(value) in RAW else value._trace
-    if trace is None or trace.level <= recorder.level:
-        return change(value)
-    return trace.rebuild(value, lambda inner: _changed(recorder, inner, change))
-
-
-def _values_at_level(
-    recorder: Recorder, values: Sequence[Value], flags: Sequence[bool]
-) -> list[Value]:
-    """The parts of some values that ``_changed`` changes, in its order."""
-    values_at_level: list[Value] = []
-
-    def keep(inner: Value) -> Value:
-        values_at_level.append(inner)
-        return inner
-
-    for value, flag in zip(values, flags, strict=True):
-        if flag:
-            _changed(recorder, value, keep)
-    return values_at_level
-
-
-def _primal(recorder: Recorder, value: Value) -> Value:
-    """A value as it is without the recorder."""
-    return value if type(value) in RAW else _changed(recorder, value, recorder.inner)
-
-
-def _is_followed(recorder: Recorder, value: Value) -> bool:
-    if type(value) in RAW:
-        return False
-    return any(
-        recorder.index_of(inner) >= 0 for inner in _values_at_level(recorder, [value], [True])
-    )
-
-
-def _staged(
-    running: Sequence[Trace],
-    function: Callable[[Sequence[Value]], list[Value]],
-    args: Sequence[Value],
-) -> list[Value] | None:
-    """The results of a segment from the innermost trace, if it handles segments itself."""
-    return running[0].process_segment(function, args, CHECKPOINT) if running else None
-
-
 def _recording(traces: Sequence[Trace]) -> tuple[Trace, ...]:
     """The traces from the innermost to the first recorder, if there is one that may run code again.
 
@@ -333,43 +299,45 @@ def _remembered(
 ) -> list[Value]:
     """Record a program that has run as one that runs again; returns its results as tracers."""
     recorder: Any = traces[-1]
-    if not _values_at_level(recorder, outs, follows):
+    if not values_at_level(recorder, outs, follows):
         return list(outs)
     watch = WATCH.get()
     steps = () if watch is None else watch.steps()
-    entry = CheckpointEntry(program, values, follows, traces, running_probes(), steps)
+    count = len(outs) - _kept_count(program)
+    kept, follows = outs[count:], [*follows[:count], *[False] * (len(outs) - count)]
+    entry = CheckpointEntry(program, values, follows, traces, running_probes(), steps, kept)
     if len(running_traces()) > len(traces) and has_rules(program):
         outs = entry.results()
-    results_at_level = _values_at_level(recorder, outs, follows)
+    results_at_level = values_at_level(recorder, outs, follows)
     results = iter(recorder.append_call(entry, results_at_level))
     return [
-        _changed(recorder, out, lambda _: next(results)) if flag else out
+        changed(recorder, out, lambda _: next(results)) if flag else out
         for out, flag in zip(outs, follows, strict=True)
     ]
 
 
-def _run(function: Callable[[Sequence[Value]], list[Value]], args: Sequence[Value]) -> list[Value]:
-    """Run a function of values; a recorder gets one entry for it, that runs it again."""
+def _run(segment: Segment, args: Sequence[Value]) -> list[Value]:
+    """Run a segment; a recorder gets one entry for it, that runs it again."""
     running = running_traces()
-    staged = _staged(running, function, args)
+    staged = running[0].process_segment(segment, args) if running else None
     if staged is not None:
         return staged
     traces = _recording(running)
     if not traces:
-        return function(args)
+        return segment(args)
     recorder: Any = traces[-1]
     is_next = len(traces) == 1
     recorder.is_plain &= not is_next
     with begin_level() as level:
         stager_inside = _CheckpointStager(level, recorder)
         with delegated(recorder, stager_inside if is_next else None):
-            program, closed, outs = stager_inside.stage_first_run(function, args)
-    program = replace(program, guards=())  # it runs on these values only
+            params, closed, outs = stager_inside.stage_first_run(segment, args)
+    ((_, program),) = params
     return _remembered(traces, program, [*args, *closed], outs, stager_inside.follows)
 
 
 @answering
-def checkpoint(f: Callable[P, R]) -> Callable[P, R]:
+def checkpoint(f: Callable[P, R], save: Sequence[str] = ()) -> Callable[P, R]:
     """Save memory in reverse mode: run a function again instead of keeping intermediate results.
 
     Parameters
@@ -378,15 +346,29 @@ def checkpoint(f: Callable[P, R]) -> Callable[P, R]:
         Takes pytrees and returns a pytree. Python runs it once. The second run repeats its
         operations on the values that it read, so ``f`` may be made in a loop, and side effects
         happen once.
+    save : sequence of str
+        Names of intermediate values that ``f`` marks by ``fg.probe``. They are kept as well, so
+        only the operations that the pullback needs besides are repeated.
 
     Returns
     -------
     callable
-        A function with the same results. Reverse mode keeps its inputs and results only; pulling
-        back through it costs one more evaluation. Forward mode is unchanged.
+        A function with the same results. Reverse mode keeps its inputs and results, and the values
+        named by ``save``; pulling back through it costs one more evaluation. Forward mode is
+        unchanged.
+
+    Raises
+    ------
+    DifferentiationError
+        ``f`` marks no value under one of the names.
 
     Notes
     -----
+    Save what is expensive to compute and small: the product that comes before an elementwise
+    function. A name may mark several values. Checkpoints within ``f`` keep the named values, too.
+    A loop runs many times, so names in its function belong to a checkpoint around that function:
+    ``fg.scan(fg.checkpoint(body, save=("h",)), ...)``.
+
     Operations that depend on the arguments are repeated. Others, such as those that make a
     constant mask, run once, and their results are kept.
 
@@ -398,8 +380,15 @@ def checkpoint(f: Callable[P, R]) -> Callable[P, R]:
     >>> import funcgrad as fg
     >>> fg.grad(lambda x: fg.checkpoint(lambda y: (y * y) * y)(x))(2.0)
     Tensor(12.0)
+    >>> def layer(w, x):
+    ...     h = fg.probe(w @ x, "product")
+    ...     return fg.numpy.tanh(h).sum()
+    >>> fg.grad(fg.checkpoint(layer, save=("product",)))(fg.tensor([1.0, 0.0]), [0.0, 2.0])
+    Tensor([0., 2.])
     """
     check_function("checkpoint", f)
+    check_names("checkpoint", save, "save")
+    names = frozenset(save)
 
     def checkpointed(*args: P.args, **kwargs: P.kwargs) -> R:
         leaves, structure = pytrees.flatten((args, kwargs))
@@ -413,7 +402,11 @@ def checkpoint(f: Callable[P, R]) -> Callable[P, R]:
             return outs, out_structure
 
         with_structure = WithAux(run)
-        outs = _run(with_structure, values)
-        return pytrees.unflatten(with_structure.aux, [wrap(out) for out in outs])
+        segment = Segment(with_structure, names)
+        outs = _run(segment, values)
+        count = len(outs) - len(segment.names)
+        for name, value in zip(segment.names, outs[count:], strict=True):
+            keep_named(name, value)
+        return pytrees.unflatten(with_structure.aux, [wrap(out) for out in outs[:count]])
 
-    return Transformed(checkpointed, "checkpoint", (checkpoint, (f,)))
+    return Transformed(checkpointed, "checkpoint", (checkpoint, (f, tuple(save))))

@@ -1,15 +1,16 @@
-"""Gradients with respect to intermediate values.
+"""Names of intermediate values: for their gradients, and for checkpoints to keep them.
 
 ``probe(x, name)`` is the identity. Inside ``grad(f, probes=(name,))`` it marks the value, and the
-gradient is returned with the gradient with respect to the marked value. A context variable holds
-the names that a running gradient asks for, so probes belong to one call, and to one thread.
+gradient is returned with the gradient with respect to the marked value. Inside
+``checkpoint(f, save=(name,))`` the value is kept. A context variable holds
+the names that are asked for, so probes belong to one call, and to one thread.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -31,7 +32,7 @@ from funcgrad.errors import DifferentiationError
 from funcgrad.tensor.tensor import Tensor, wrap
 
 
-def check_names(operation: str, names: Any) -> None:
+def check_names(operation: str, names: Any, option: str = "probes") -> None:
     """Check that the probes that are asked for are names.
 
     Raises
@@ -42,7 +43,7 @@ def check_names(operation: str, names: Any) -> None:
     several = isinstance(names, (tuple, list, set, frozenset))
     if not several or not all(isinstance(name, str) for name in names):
         raise DifferentiationError(
-            f"{operation}: probes has to be a tuple of names, as probes=('h',), got {names!r}."
+            f"{operation}: {option} has to be a tuple of names, as {option}=('h',), got {names!r}."
         )
 
 
@@ -51,7 +52,7 @@ class ProbeSet:
 
     __slots__ = ("_again", "_divisions", "_here", "_marked", "names", "outer", "recorder")
 
-    def __init__(self, recorder: Recorder, names: Sequence[str], outer: ProbeSet | None) -> None:
+    def __init__(self, recorder: Recorder, names: Sequence[str], outer: Probes | None) -> None:
         self.recorder = recorder
         self.names = frozenset(names)
         self.outer = outer
@@ -59,6 +60,11 @@ class ProbeSet:
         self._here: set[str] = set()
         self._again = False
         self._divisions: tuple[tuple[int, Rows | None, int], ...] = ()
+
+    @property
+    def level(self) -> int:
+        """The level of the recorder, which follows the marked values."""
+        return self.recorder.level
 
     def again(self) -> ProbeSet:
         """Copy the probes for a second run of the function, which may mark the same names again."""
@@ -85,7 +91,7 @@ class ProbeSet:
         """The probes of the function's second run, if there is one, or these."""
         running = running_probes()
         while running is not None:
-            if running._marked is self._marked:
+            if isinstance(running, ProbeSet) and running._marked is self._marked:
                 return running
             running = running.outer
         return self
@@ -165,13 +171,68 @@ class MarkEntry(Entry):
             accumulate(cotangents, self.operand, ct)
 
 
-def running_probes() -> ProbeSet | None:
-    """The probes of the innermost gradient that is running."""
-    probes: ProbeSet | None = current().probes
+class KeptSet:
+    """The names whose values one checkpoint keeps, and the values marked so far.
+
+    Names that checkpoints around keep are kept by those inside, too.
+    """
+
+    __slots__ = ("level", "marked", "names", "outer")
+
+    def __init__(self, level: int, names: frozenset[str], outer: Probes | None) -> None:
+        self.level = level  # of the trace that follows the marked values
+        self.names = names
+        self.outer = outer
+        self.marked: list[tuple[str, Value]] = []
+
+    def again(self) -> KeptSet:
+        """Copy the names for a second run of a function inside."""
+        return self._inside(self.outer.again() if self.outer else None)
+
+    def along_path(self, rows: Rows | None, size: int) -> KeptSet:
+        """Copy the names for a run on some examples of a batch, whose values are kept as well."""
+        return self._inside(self.outer.along_path(rows, size) if self.outer else None)
+
+    def _inside(self, outer: Probes | None) -> KeptSet:
+        copy = KeptSet(self.level, self.names, outer)
+        copy.marked = self.marked
+        return copy
+
+    def latest(self) -> KeptSet:
+        """The set itself, which all copies share their values with."""
+        return self
+
+    def mark(self, name: str, value: Value) -> Value:
+        """Keep a value under a name."""
+        self.marked.append((name, value))
+        return value
+
+
+Probes: TypeAlias = ProbeSet | KeptSet
+
+
+def running_probes() -> Probes | None:
+    """The probes of the innermost gradient, or checkpoint with names, that is running."""
+    probes: Probes | None = current().probes
     return probes
 
 
-def probe_again(probes: ProbeSet | None) -> AbstractContextManager[None]:
+def kept_sets(probes: Probes | None) -> Iterator[KeptSet]:
+    """The names that checkpoints around keep, the innermost first."""
+    while probes is not None:
+        if isinstance(probes, KeptSet):
+            yield probes
+        probes = probes.outer
+
+
+def keep_named(name: str, value: Value) -> None:
+    """Let the checkpoints around that keep a name keep the value."""
+    for kept in kept_sets(running_probes()):
+        if name in kept.names:
+            _ProbeCall(name, kept).apply(value)
+
+
+def probe_again(probes: Probes | None) -> AbstractContextManager[None]:
     """While a function runs once more, as a checkpointed one, use the probes of its first run."""
     return entered(current()._replace(probes=probes.again() if probes is not None else None))
 
@@ -193,7 +254,7 @@ class _ProbeCall(Call):
 
     __slots__ = ("_name", "probes")
 
-    def __init__(self, name: str, probes: ProbeSet) -> None:
+    def __init__(self, name: str, probes: Probes) -> None:
         self._name = name
         self.probes = probes
 
@@ -204,7 +265,7 @@ class _ProbeCall(Call):
     def reaches(self, value: Value) -> bool:
         """Whether a value belongs to the recorder, or to nothing that runs inside it."""
         trace = innermost_trace([value])
-        return trace is None or trace.level <= self.probes.recorder.level
+        return trace is None or trace.level <= self.probes.level
 
     def apply(self, value: Value) -> Value:
         """Mark a value, through whatever transformations run inside the recorder's."""
@@ -223,14 +284,16 @@ class _ProbeCall(Call):
 
 
 def probe(x: ArrayLike, name: str) -> Tensor:
-    """Mark an intermediate value, so that ``grad`` can return its gradient as well.
+    """Name an intermediate value: for ``grad(probes=)``, or ``checkpoint(save=)``.
+
+    ``grad`` returns the gradient with respect to it as well; a checkpoint keeps it.
 
     Parameters
     ----------
     x : array_like
         The value, of a floating-point or complex dtype.
     name : str
-        Unique within the function that is being differentiated.
+        For ``grad`` unique within the function that is being differentiated.
 
     Returns
     -------
@@ -254,13 +317,16 @@ def probe(x: ArrayLike, name: str) -> Tensor:
     (Tensor(36.0), {'h': Tensor(12.0)})
     """
     value = operand(x, "probe")
-    probes = running_probes()
-    while probes is not None and name not in probes.names:
+    probes, is_marked = running_probes(), False
+    while probes is not None:
+        if name in probes.names and not (is_marked and isinstance(probes, ProbeSet)):
+            if isinstance(probes, ProbeSet):
+                is_marked = True
+                if not is_inexact(dtype_of(value)):
+                    raise DifferentiationError(
+                        f"probe: {name!r} has dtype {dtype_of(value)}, so it has no derivative."
+                        " Cast it."
+                    )
+            value = _ProbeCall(name, probes).apply(value)
         probes = probes.outer
-    if probes is None:
-        return wrap(value)
-    if not is_inexact(dtype_of(value)):
-        raise DifferentiationError(
-            f"probe: {name!r} has dtype {dtype_of(value)}, so it has no derivative. Cast it."
-        )
-    return wrap(_ProbeCall(name, probes).apply(value))
+    return wrap(value)

@@ -305,20 +305,15 @@ class Stager(Trace):
         outs = [self.inner(out) for out in results]
         return self._define(FOREIGN_CALL, args, foreign_params(open_call.inside, outs), outs)
 
-    def process_segment(
-        self,
-        run: Callable[[Sequence[Value]], list[Value]],
-        args: Sequence[Value],
-        primitive: Primitive,
-    ) -> list[Value] | None:
+    def process_segment(self, segment: Any, args: Sequence[Value]) -> list[Value] | None:
         """Evaluate, and append the segment as one equation.
 
         The traced values that it closes over become arguments.
         """
         self.check()
         values = [self.inner(arg) for arg in args]
-        body, closed, outs = self.nested(run, primitive.name, values)
-        return self._define(primitive, [*args, *closed], (("body", body),), outs)
+        body, closed, outs = self.nested(segment, segment.primitive.name, values)
+        return self._define(segment.primitive, [*args, *closed], segment.params(body), outs)
 
     def nested(
         self,
