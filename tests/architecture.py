@@ -76,7 +76,7 @@ DEFERRED_IMPORTS: Mapping[str, frozenset[str]] = {
     # Random matrices have random elements.
     "funcgrad.sparse.constructors": frozenset({"funcgrad.random"}),
     # A pullback is pickled as its program.
-    "funcgrad._transforms.transformed": frozenset({"funcgrad._transforms.stage"}),
+    "funcgrad._transforms.transformed": frozenset({"funcgrad._transforms.linear_code"}),
     # A batch in blocks is a loop.
     "funcgrad._transforms.batch": frozenset({"funcgrad._control.batch_blocks"}),
     # A program's forms are functions of it, which its methods offer.

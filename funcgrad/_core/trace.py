@@ -168,7 +168,9 @@ class Trace:
         """
         return call.interpret(self, args)
 
-    def process_segment(self, segment: Any, args: Sequence[Value]) -> list[Value] | None:
+    def process_segment(
+        self, segment: Callable[[Sequence[Value]], list[Value]], args: Sequence[Value]
+    ) -> list[Value] | None:
         """Interpret a checkpointed part of a function; return None if this trace cannot."""
         return None
 

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -247,6 +247,10 @@ def read_number(value: Value, use: str) -> Any:
     elif use not in read:
         value = wrap(value).item()
     return read[use](value) if use in read else value
+
+
+EquationRun: TypeAlias = Callable[[Equation, tuple[Value, ...]], Sequence[Value]]
+"""How the equations of a program are evaluated on their operands: ``bound``, or around it."""
 
 
 def bound(equation: Equation, operands: tuple[Value, ...]) -> tuple[Value, ...]:

@@ -31,7 +31,7 @@ from funcgrad._core.pytrees import Structure
 from funcgrad._core.specs import Spec
 from funcgrad._core.trace import Value
 from funcgrad._programs.conformity import check_guard, fitted, unfit, verify_equations
-from funcgrad._programs.equation import Constant, Equation, Guard, bound
+from funcgrad._programs.equation import Constant, Equation, EquationRun, Guard, bound
 from funcgrad._programs.index import Index
 from funcgrad._programs.names import variable_names
 from funcgrad.errors import ProgramError
@@ -155,11 +155,7 @@ class Program:
         ]
         return pytrees.unflatten(self.result, [wrap(out) for out in self.evaluate(values)])
 
-    def evaluate(
-        self,
-        values: Sequence[Value],
-        run: Callable[[Equation, tuple[Value, ...]], Sequence[Value]] = bound,
-    ) -> list[Value]:
+    def evaluate(self, values: Sequence[Value], run: EquationRun = bound) -> list[Value]:
         """Evaluate the program on raw values or tracers; return the list of outputs.
 
         Each variable is dropped after its last use. ``run`` evaluates an equation on its operands.

@@ -125,6 +125,12 @@ class Chosen:
             start += structure.num_leaves
         return built
 
+    @property
+    def structure(self) -> Structure:
+        """The structure of the tuple of the chosen arguments."""
+        tokens = [token for structure in self.structures for token in structure.tokens]
+        return Structure(((tuple, len(self.structures), None), *tokens))
+
     def result(self, leaves: Sequence[Any]) -> Any:
         """The trees of new leaves; only one tree if ``argnums`` was an integer."""
         built = self.trees(leaves)

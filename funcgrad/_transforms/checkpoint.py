@@ -46,10 +46,10 @@ from funcgrad._transforms.checkpoint_entry import (
 from funcgrad._transforms.composite import bind_composite, innermost_trace
 from funcgrad._transforms.flat_functions import call_primitive
 from funcgrad._transforms.probe import (
-    KeptSet,
+    RetainedSet,
     check_names,
-    keep_named,
-    kept_sets,
+    retain_named,
+    retained_sets,
     running_probes,
 )
 from funcgrad._transforms.record import Recorder
@@ -120,26 +120,26 @@ class Segment:
     def of_body(cls, body: Program) -> Segment:
         """The segment of a program that is a checkpoint's body."""
         segment = cls(body.evaluate)
-        segment.names = [""] * _kept_count(body)
+        segment.names = [""] * _retained_count(body)
         return segment
 
     def __call__(self, values: Sequence[Value]) -> list[Value]:
         outer, running = running_probes(), running_traces()
-        around = frozenset[str]().union(*[kept.names for kept in kept_sets(outer)])
+        around = frozenset[str]().union(*[retained.names for retained in retained_sets(outer)])
         if self.names or not (self._save or around):
             return self._run(values)
         level = running[0].level if running else 0
-        kept = KeptSet(level, self._save | around, outer)
-        with entered(current()._replace(probes=kept)):
+        retained = RetainedSet(level, self._save | around, outer)
+        with entered(current()._replace(probes=retained)):
             outs = self._run(values)
-        self.names = [name for name, _ in kept.marked]
+        self.names = [name for name, _ in retained.marked]
         if missing := sorted(self._save.difference(self.names)):
             raise DifferentiationError(
                 f"checkpoint: the function names no value {', '.join(map(repr, missing))}; it names"
                 f" {sorted({*self.names}) or 'none'} of those asked for. Call fg.probe(x, name) on"
                 " the value."
             )
-        return [*outs, *[value for _, value in kept.marked]]
+        return [*outs, *[value for _, value in retained.marked]]
 
     def params(self, body: Program) -> Params:
         """The parameters of an equation, for the program of the segment."""
@@ -150,12 +150,12 @@ class Segment:
         return (("body", replace(body, result=result)),)
 
 
-def _kept_count(body: Program) -> int:
+def _retained_count(body: Program) -> int:
     """How many of the results of a checkpoint's program are values to keep."""
     if body.result == pytrees.of_leaves(len(body.outputs)):
         return 0
-    _, kept = pytrees.unflatten(body.result, body.outputs)
-    return len(kept)
+    _, retained = pytrees.unflatten(body.result, body.outputs)
+    return len(retained)
 
 
 class _CheckpointStager(Stager):
@@ -201,7 +201,7 @@ class _CheckpointStager(Stager):
         if self._is_followed(tracer):
             reveal_primal(raw, use, exact)
 
-    def process_segment(self, segment: Segment, args: Sequence[Value]) -> list[Value] | None:
+    def process_segment(self, segment: Any, args: Sequence[Value]) -> list[Value] | None:
         """Rehearse a segment within this one, too; within a call on raw values it only runs."""
         if self._calls:
             return None
@@ -303,9 +303,9 @@ def _remembered(
         return list(outs)
     watch = WATCH.get()
     steps = () if watch is None else watch.steps()
-    count = len(outs) - _kept_count(program)
-    kept, follows = outs[count:], [*follows[:count], *[False] * (len(outs) - count)]
-    entry = CheckpointEntry(program, values, follows, traces, running_probes(), steps, kept)
+    count = len(outs) - _retained_count(program)
+    retained, follows = outs[count:], [*follows[:count], *[False] * (len(outs) - count)]
+    entry = CheckpointEntry(program, values, follows, traces, running_probes(), steps, retained)
     if len(running_traces()) > len(traces) and has_rules(program):
         outs = entry.results()
     results_at_level = values_at_level(recorder, outs, follows)
@@ -370,7 +370,7 @@ def checkpoint(f: Callable[P, R], save: Sequence[str] = ()) -> Callable[P, R]:
     ``fg.scan(fg.checkpoint(body, save=("h",)), ...)``.
 
     Operations that depend on the arguments are repeated. Others, such as those that make a
-    constant mask, run once, and their results are kept.
+    constant mask, run once, and their results are retained.
 
     Where to place checkpoints: Griewank and Walther, "Algorithm 799: revolve", ACM TOMS 26, 2000.
     Under nested reverse mode the innermost derivative saves the memory.
@@ -406,7 +406,7 @@ def checkpoint(f: Callable[P, R], save: Sequence[str] = ()) -> Callable[P, R]:
         outs = _run(segment, values)
         count = len(outs) - len(segment.names)
         for name, value in zip(segment.names, outs[count:], strict=True):
-            keep_named(name, value)
+            retain_named(name, value)
         return pytrees.unflatten(with_structure.aux, [wrap(out) for out in outs[:count]])
 
     return Transformed(checkpointed, "checkpoint", (checkpoint, (f, tuple(save))))

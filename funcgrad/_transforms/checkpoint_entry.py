@@ -18,7 +18,7 @@ from funcgrad._programs.equation import Equation, bound
 from funcgrad._programs.program import Program
 from funcgrad._transforms.accumulation import Variables, accumulate, finished
 from funcgrad._transforms.entries import Entry, VariableMap, pull_back, push_through
-from funcgrad._transforms.late_values import LateTrace, fill, forget_unread, settled
+from funcgrad._transforms.late_values import LateTrace, computed, fill, forget_unread
 from funcgrad._transforms.masked import Cotangent, map_cotangent
 from funcgrad._transforms.probe import Probes, probe_again
 from funcgrad._transforms.record import Recorder
@@ -36,17 +36,18 @@ class CheckpointEntry(Entry):
     traces: tuple[Trace, ...]
     probes: Probes | None  # of the gradient that ran
     steps: tuple[tuple[str, int], ...]  # of the loops around the call, where somebody watches
-    kept: Sequence[Value]  # the values of the program's last results
+    retained: Sequence[Value]  # the values of the program's last results
 
     def again(self) -> tuple[list[Entry], list[int]]:
         """The entries of the call, and the variables of its results."""
         recorder: Any = self.traces[-1]
         with begin_level(), probe_again(self.probes), repeated(object()):
-            trace = LateTrace(recorder.level - 1) if self.kept else None
+            trace = LateTrace(recorder.level - 1) if self.retained else None
             resume(self.traces)
             with recorder.aside() as entries:
                 outs = self._evaluate(trace) if trace else self.program.evaluate(self.values)
         if trace is not None:
+            trace.end()
             for entry in entries:
                 forget_unread(entry)
         parts = values_at_level(recorder, outs, self.follows)
@@ -59,17 +60,18 @@ class CheckpointEntry(Entry):
         """
         recorder: Any = self.traces[-1]
         program, position = self.program, count()
-        kept_values = dict(zip(program.outputs[-len(self.kept) :], self.kept, strict=True))
+        variables = program.outputs[-len(self.retained) :]
+        retained_values = dict(zip(variables, self.retained, strict=True))
 
         def with_value(value: Value, change: Callable[[Value], Value]) -> Value:
-            inner, index = change(settled(recorder.inner(value))), recorder.index_of(value)
+            inner, index = change(computed(recorder.inner(value))), recorder.index_of(value)
             return recorder._tracer(inner, index) if index >= 0 else inner
 
         def late(value: Value) -> Value:
-            return changed(recorder, value, lambda part: with_value(part, trace.of))
+            return changed(recorder, value, lambda x: with_value(x, trace.of))
 
         def known(value: Value) -> Value:
-            return changed(recorder, value, lambda part: with_value(part, concrete))
+            return changed(recorder, value, lambda x: with_value(x, concrete))
 
         def run(equation: Equation, operands: tuple[Value, ...]) -> Sequence[Value]:
             operation = equation.operation
@@ -79,11 +81,11 @@ class CheckpointEntry(Entry):
             for variable, result in zip(
                 program.index.results[next(position)], results, strict=True
             ):
-                if variable in kept_values:
-                    values = values_at_level(recorder, [kept_values[variable]], [True])
+                if variable in retained_values:
+                    values = values_at_level(recorder, [retained_values[variable]], [True])
                     parts = values_at_level(recorder, [result], [True])
-                    for part, value in zip(parts, values, strict=True):
-                        fill(recorder.inner(part), value)
+                    for follower, value in zip(parts, values, strict=True):
+                        fill(recorder.inner(follower), value)
             return results
 
         return program.evaluate([*map(late, self.values)], run)
@@ -117,7 +119,8 @@ class CheckpointEntry(Entry):
 
     def _known(self, value: Value) -> Value:
         """A value that is not late."""
-        return changed(self.traces[-1], value, settled)
+        recorder: Any = self.traces[-1]
+        return changed(recorder, value, computed)
 
 
 def changed(recorder: Recorder, value: Value, change: Callable[[Value], Value]) -> Value:

@@ -9,7 +9,8 @@ is never computed; nor is what leads to a value that is filled in.
 >>> with repeated(object()):
 ...     late = LateTrace(level=1)
 ...     inside = bind(sin, (late.of(0.0),), {})
-...     type(inside).__name__, inside.dtype
+...     late.end()
+>>> type(inside).__name__, inside.dtype
 ('Late', dtype('float64'))
 >>> bind(sin, (inside,), {})
 np.float64(0.0)
@@ -17,13 +18,13 @@ np.float64(0.0)
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from funcgrad._core.context import current, entered
 from funcgrad._core.primitive import Primitive
 from funcgrad._core.specs import stand_in
-from funcgrad._core.trace import RAW, Raw, Trace, Value, bind, concrete
+from funcgrad._core.trace import RAW, Raw, Trace, TracedValue, Value, bind, concrete
 from funcgrad._programs.equation import spec_inside
 from funcgrad._transforms.composite import Composite, bind_composite
 from funcgrad._transforms.entries import ElementwiseEntry, LinearEntry
@@ -34,7 +35,7 @@ from funcgrad.tensor.tensor import Tensor
 _new: Final[Any] = object.__new__
 
 
-class _Step:
+class _LateStep:
     """An operation to run; ``results`` are None until it has."""
 
     __slots__ = ("args", "params", "primitive", "results")
@@ -50,18 +51,23 @@ class Late(Tensor):
     """A value with the step that gives it; None once the value is known, and no stand-in."""
 
     __slots__ = ("_place", "_step", "_trace")
-    _step: _Step | None
+    _step: _LateStep | None
     _place: int  # among the results of the step
 
     def _reveal(self, use: str, exact: bool) -> Raw:
-        value = settled(self)
+        value = computed(self)
         return value if type(value) in RAW else value._reveal(use, exact)
+
+
+_INNERMOST: Final = 2**63
+"""A level above those of all transformations, which count nanoseconds."""
 
 
 class LateTrace(Trace):
     """The trace of late values, which puts operations off in the second run that it is made in.
 
-    Later it runs them, in the context of that run.
+    Once that run has ended it is the innermost trace: it computes values, in the context of the
+    run, before another transformation sees them.
     """
 
     title = "checkpoint"
@@ -71,6 +77,13 @@ class LateTrace(Trace):
     def __init__(self, level: int) -> None:
         super().__init__(level)
         self._context = current()
+
+    def end(self) -> None:
+        """End the second run: from now on operations on late values compute them."""
+        self.level += _INNERMOST
+
+    def rebuild(self, tracer: TracedValue, change: Callable[[Value], Value]) -> Value:
+        return change(self.inner(tracer))
 
     def of(self, value: Value) -> Late:
         """A late value that is known."""
@@ -90,10 +103,10 @@ class LateTrace(Trace):
     def process(
         self, primitive: Primitive, args: tuple[Value, ...], params: Mapping[str, Any]
     ) -> Value:
-        if current().rerun is not self._context.rerun:
+        if self.level >= _INNERMOST:
             return bind(primitive, tuple(map(self.inner, args)), params)
         said = primitive.checked_result(*map(spec_inside, args), **params)
-        step, several = _Step(primitive, args, params), isinstance(said, tuple)
+        step, several = _LateStep(primitive, args, params), isinstance(said, tuple)
         results = []
         for place, spec in enumerate(said if isinstance(said, tuple) else (said,)):
             late = self.of(stand_in(spec))
@@ -157,6 +170,6 @@ def _outlined(value: Value) -> Any:
     return Outline(value.shape, value.dtype) if type(value) is Late else value
 
 
-def settled(value: Value) -> Value:
+def computed(value: Value) -> Value:
     """A value that is not late: computed, if it was."""
     return value._trace.inner(value) if type(value) is Late else concrete(value)

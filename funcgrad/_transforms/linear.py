@@ -9,8 +9,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -53,7 +51,8 @@ def linearize(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., 
         ``f(*primals)``.
     push : callable
         Takes a tangent for each primal and returns the tangent of ``out``. It may be called any
-        number of times, and keeps the recorded values in memory meanwhile.
+        number of times, and keeps the recorded values in memory meanwhile. It is a pytree, whose
+        leaves are the values that it reads.
 
     Examples
     --------
@@ -69,10 +68,7 @@ def linearize(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., 
     indices = [recorder.index_of(value) for value in values]
     inner = [recorder.inner(value) for value in values]
     specs = [spec_of(leaf) for leaf in chosen.leaves]
-    in_structure = pytrees.structure(tuple(primals))
-
     outs = [spec_of(value) for value in inner]
-    restore = partial(pytrees.unflatten, structure)
 
     def push(directions: list[Value]) -> list[Value]:
         with quiet():
@@ -82,8 +78,8 @@ def linearize(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., 
                 for t, x in zip(pushed, outs, strict=True)
             ]
 
-    linear = LinearMap("push", "tangents", push, in_structure, specs, restore, several=True)
-    return restore([wrap(value) for value in inner]), linear
+    linear = LinearMap("push", "tangents", push, chosen.structure, specs, structure, several=True)
+    return pytrees.unflatten(structure, [wrap(value) for value in inner]), linear
 
 
 def linear_transpose(f: Callable[..., Any], *primals: Any) -> Callable[..., Any]:
@@ -103,7 +99,8 @@ def linear_transpose(f: Callable[..., Any], *primals: Any) -> Callable[..., Any]
     -------
     callable
         Takes a cotangent with the tree, shapes and dtypes of the result of ``f``, and returns a
-        tuple with the cotangent of each argument. It is the adjoint for the inner product Re<u, v>.
+        tuple with the cotangent of each argument. It is the adjoint for the inner product Re<u, v>,
+        and a pytree of the values that it reads.
 
     Raises
     ------
@@ -131,14 +128,15 @@ def linear_transpose(f: Callable[..., Any], *primals: Any) -> Callable[..., Any]
                 " linear."
             )
     specs = [spec_of(recorder.inner(value)) for value in values]
-    restore = replace(chosen, leaves=[]).result
 
     def transposed(seeds: list[Value]) -> list[Value]:
         with quiet():
             cts = record.pull(indices, seeds)
             return [fit_cotangent(ct, x) for ct, x in zip(cts, sources, strict=True)]
 
-    return LinearMap("linear_transpose", "cotangent", transposed, structure, specs, restore)
+    return LinearMap(
+        "linear_transpose", "cotangent", transposed, structure, specs, chosen.structure
+    )
 
 
 def _is_nonzero(value: Value) -> bool:

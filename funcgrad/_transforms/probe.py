@@ -2,7 +2,7 @@
 
 ``probe(x, name)`` is the identity. Inside ``grad(f, probes=(name,))`` it marks the value, and the
 gradient is returned with the gradient with respect to the marked value. Inside
-``checkpoint(f, save=(name,))`` the value is kept. A context variable holds
+``checkpoint(f, save=(name,))`` the value is retained. A context variable holds
 the names that are asked for, so probes belong to one call, and to one thread.
 """
 
@@ -81,7 +81,7 @@ class ProbeSet:
         outer = self.outer.along_path(rows, size) if self.outer else None
         return self._copy(outer, self._again, divisions)
 
-    def _copy(self, outer: ProbeSet | None, again: bool, divisions: Any) -> ProbeSet:
+    def _copy(self, outer: Probes | None, again: bool, divisions: Any) -> ProbeSet:
         probes = ProbeSet(self.recorder, (), outer)
         probes.names, probes._marked = self.names, self._marked
         probes._again, probes._divisions = again, divisions
@@ -171,7 +171,7 @@ class MarkEntry(Entry):
             accumulate(cotangents, self.operand, ct)
 
 
-class KeptSet:
+class RetainedSet:
     """The names whose values one checkpoint keeps, and the values marked so far.
 
     Names that checkpoints around keep are kept by those inside, too.
@@ -185,20 +185,20 @@ class KeptSet:
         self.outer = outer
         self.marked: list[tuple[str, Value]] = []
 
-    def again(self) -> KeptSet:
+    def again(self) -> RetainedSet:
         """Copy the names for a second run of a function inside."""
         return self._inside(self.outer.again() if self.outer else None)
 
-    def along_path(self, rows: Rows | None, size: int) -> KeptSet:
+    def along_path(self, rows: Rows | None, size: int) -> RetainedSet:
         """Copy the names for a run on some examples of a batch, whose values are kept as well."""
         return self._inside(self.outer.along_path(rows, size) if self.outer else None)
 
-    def _inside(self, outer: Probes | None) -> KeptSet:
-        copy = KeptSet(self.level, self.names, outer)
+    def _inside(self, outer: Probes | None) -> RetainedSet:
+        copy = RetainedSet(self.level, self.names, outer)
         copy.marked = self.marked
         return copy
 
-    def latest(self) -> KeptSet:
+    def latest(self) -> RetainedSet:
         """The set itself, which all copies share their values with."""
         return self
 
@@ -208,7 +208,7 @@ class KeptSet:
         return value
 
 
-Probes: TypeAlias = ProbeSet | KeptSet
+Probes: TypeAlias = ProbeSet | RetainedSet
 
 
 def running_probes() -> Probes | None:
@@ -217,19 +217,19 @@ def running_probes() -> Probes | None:
     return probes
 
 
-def kept_sets(probes: Probes | None) -> Iterator[KeptSet]:
+def retained_sets(probes: Probes | None) -> Iterator[RetainedSet]:
     """The names that checkpoints around keep, the innermost first."""
     while probes is not None:
-        if isinstance(probes, KeptSet):
+        if isinstance(probes, RetainedSet):
             yield probes
         probes = probes.outer
 
 
-def keep_named(name: str, value: Value) -> None:
+def retain_named(name: str, value: Value) -> None:
     """Let the checkpoints around that keep a name keep the value."""
-    for kept in kept_sets(running_probes()):
-        if name in kept.names:
-            _ProbeCall(name, kept).apply(value)
+    for retained in retained_sets(running_probes()):
+        if name in retained.names:
+            _ProbeCall(name, retained).apply(value)
 
 
 def probe_again(probes: Probes | None) -> AbstractContextManager[None]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
 from typing import Any, Concatenate, Literal, Never, ParamSpec, overload
 
 from funcgrad._base.floating_errors import quiet
@@ -352,7 +351,8 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[An
     pullback : callable
         Takes a cotangent with the tree, shapes and dtypes of ``out``, and returns a tuple with the
         cotangent of each primal. It may be called any number of times, under any transformation,
-        from any thread. The recorded values are freed with the pullback.
+        from any thread. The recorded values are freed with the pullback. It is a pytree, whose
+        leaves are the values that it reads: pass it through ``jit``, batch it by ``vmap``, save it.
     aux : object
         Only with ``has_aux``.
 
@@ -373,12 +373,11 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[An
     result = pytrees.unflatten(structure, [wrap(value) for value in inner])
     specs = [spec_of(value) for value in inner]
     sources = [spec_of(leaf) for leaf in chosen.leaves]
-    restore = replace(chosen, leaves=[]).result
 
     def pull(seeds: list[Value]) -> list[Value]:
         with quiet():
             cts = record.pull(indices, seeds)
             return [fit_cotangent(ct, x) for ct, x in zip(cts, sources, strict=True)]
 
-    pullback = LinearMap("pullback", "cotangent", pull, structure, specs, restore)
+    pullback = LinearMap("pullback", "cotangent", pull, structure, specs, chosen.structure)
     return (result, pullback, released(recorder, aux)) if has_aux else (result, pullback)

@@ -16,20 +16,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import update_wrapper
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
-import numpy as np
-
 from funcgrad._base.users_line import shorten
-from funcgrad._core.pytrees import Structure
-from funcgrad._core.specs import Spec, is_inexact
-from funcgrad._core.trace import Value, concrete
+from funcgrad._core.pytrees import Structure, unflatten
+from funcgrad._core.specs import Spec
+from funcgrad._core.trace import Value
 from funcgrad._hooks.result_watch import WATCH, WATCHING
 from funcgrad._transforms.arguments import like
-from funcgrad.tensor.tensor import wrap
+from funcgrad.errors import ProgramError
+from funcgrad.tensor.tensor import Tensor, wrap
 
 if TYPE_CHECKING:
     from funcgrad._programs.program import Program
@@ -120,7 +118,10 @@ class Watched(Transformed[P, R]):
 
 
 class LinearMap(Watched[..., Any]):
-    """A pullback, or another linear function of trees; it is pickled as a program.
+    """A pullback, or another linear function of trees: a tree itself, of the values that it reads.
+
+    Two maps that were made by the same operations have the same structure. So jitted functions take
+    and return them, and ``vmap`` batches them. It is pickled as a program and its residuals.
 
     Parameters
     ----------
@@ -132,11 +133,11 @@ class LinearMap(Watched[..., Any]):
         Of the argument, or of the tuple of all arguments if there are ``several``.
     specs : sequence of Spec
         Shapes and dtypes of its leaves.
-    restore : callable
-        From the leaves of the result, as tensors, to its tree.
+    result : Structure
+        Of the result.
     """
 
-    __slots__ = ("_parts",)
+    __slots__ = ("_code", "_parts", "_run")
 
     def __init__(
         self,
@@ -145,15 +146,16 @@ class LinearMap(Watched[..., Any]):
         run: LinearRun,
         structure: Structure,
         specs: Sequence[Spec],
-        restore: Callable[[list[Any]], Any],
+        result: Structure,
         several: bool = False,
     ) -> None:
-        self._operation = operation
-        self._parts = (operation, argument, run, structure, specs, restore, several)
+        self._operation, self._run = operation, run
+        self._parts = (operation, argument, structure, tuple(specs), result, several)
+        self._code: tuple[Program, Sequence[Any]] | None = None
 
         def pull(ct: object) -> Any:
             leaves = run(like(operation, argument, ct, structure, specs))
-            return restore([wrap(leaf) for leaf in leaves])
+            return unflatten(result, [wrap(leaf) for leaf in leaves])
 
         def push(*tangents: object) -> Any:
             return pull(tangents)
@@ -163,40 +165,36 @@ class LinearMap(Watched[..., Any]):
         update_wrapper(self, self._call)
         self.__qualname__ = operation
 
+    def __tree_flatten__(self) -> tuple[Sequence[Any], Any]:
+        """The residuals, and the map without them: its program, and the trees that it is for."""
+        if self._code is None:
+            from funcgrad._transforms.linear_code import linear_code
+
+            code, residuals = linear_code(self._operation, self._run, self._parts[3])
+            self._code = code, [wrap(residual) for residual in residuals]
+        code, children = self._code
+        return children, (code, *self._parts)
+
+    @classmethod
+    def __tree_unflatten__(cls, aux: Any, children: Sequence[Any]) -> LinearMap:
+        """The map with other residuals."""
+        from funcgrad._transforms.linear_code import run_of
+
+        code, operation, argument, *trees = aux
+        made = cls(operation, argument, run_of(operation, code, children), *trees)
+        made._code = code, children
+        return made
+
     def __reduce__(self) -> Any:
-        operation, argument, run, structure, specs, *others = self._parts
-        return _loaded, (
-            operation,
-            argument,
-            _program(operation, run, specs),
-            structure,
-            specs,
-            *others,
-        )
+        residuals, aux = self.__tree_flatten__()
+        for residual in residuals:
+            if isinstance(residual, Tensor) and residual._trace is not None:
+                raise ProgramError(
+                    f"{self._operation}: one of its residuals belongs to a transformation that runs"
+                    " around it, so its value cannot be saved. Return the residuals, which are the"
+                    " leaves of its tree, or make it outside of that transformation."
+                )
+        return LinearMap.__tree_unflatten__, (aux, residuals)
 
     def __repr__(self) -> str:
         return f"<linear function {self._operation}>"
-
-
-def _program(operation: str, run: LinearRun, specs: Sequence[Spec]) -> Program:
-    """Stage a function of leaves; integer leaves, which have no tangent, are left out."""
-    from funcgrad._transforms.stage import program
-
-    def of_present(*present: object) -> list[Any]:
-        values = iter(present)
-        leaves = [concrete(next(values)) if is_inexact(spec.dtype) else None for spec in specs]
-        return [wrap(leaf) for leaf in run(leaves)]
-
-    of_present.__name__ = operation
-    zeros = [np.zeros(spec.shape, spec.dtype) for spec in specs if is_inexact(spec.dtype)]
-    staged = program(of_present)(*zeros)
-    # The user's line is where the function is pickled, so it is left out.
-    equations = tuple([replace(equation, source="") for equation in staged.equations])
-    return replace(staged, equations=equations)
-
-
-def _loaded(operation: str, argument: str, program: Program, *others: Any) -> LinearMap:
-    def run(leaves: list[Value]) -> list[Value]:
-        return program.evaluate([leaf for leaf in leaves if leaf is not None])
-
-    return LinearMap(operation, argument, run, *others)

@@ -22,7 +22,7 @@ from funcgrad._control.whiles import counting_up, repeating
 from funcgrad._core.primitive import Primitive
 from funcgrad._programs.equation import bound
 from funcgrad._transforms.batcher import Batcher
-from funcgrad._transforms.checkpoint import CheckpointEntry
+from funcgrad._transforms.checkpoint_entry import CheckpointEntry
 from funcgrad._transforms.entries import Entry, OperationEntry
 from funcgrad._transforms.quick_entries import QuickEntry, push_product, push_quick
 from funcgrad._transforms.record import MultiResult

@@ -26,7 +26,7 @@ OF_METHODS: Final = (
     "funcgrad._programs.program -> funcgrad._backends.numpy.writer",
     "funcgrad._programs.program -> funcgrad._transforms.saved",
     "funcgrad._programs.program -> funcgrad.interop.onnx.model_writer",
-    "funcgrad._transforms.transformed -> funcgrad._transforms.stage",
+    "funcgrad._transforms.transformed -> funcgrad._transforms.linear_code",
     "funcgrad._transforms.batch -> funcgrad._control.batch_blocks",
     "funcgrad._transforms.batch_runs -> funcgrad._transforms.captured_loops",
     "funcgrad._transforms.loop_forms -> funcgrad._control.choices",

@@ -172,7 +172,7 @@ def test_kept_values_of_any_kind() -> None:
     save = ["order", "unused", "constant", "argument", "parts"]
     assert_same(fg.grad(fg.checkpoint(f, save=save))(x), np.asarray(expected))
     assert_same(fg.jit(fg.grad(fg.checkpoint(f, save=save)))(x), np.asarray(expected))
-    assert_same(fg.grad(fg.checkpoint(lambda x: f(x), save={"order"}))(x), np.asarray(expected))
+    assert_same(fg.grad(fg.checkpoint(lambda x: f(x), save=["order"]))(x), np.asarray(expected))
 
 
 def test_kept_and_probed_values_may_be_the_same() -> None:
@@ -228,3 +228,16 @@ def test_a_name_within_a_loop_is_refused() -> None:
 
     with pytest.raises(TracerError, match="Mark the result of the loop"):
         fg.jit(fg.grad(fg.checkpoint(f, save=("h",))))(0.7)
+
+
+def test_a_pullback_with_kept_values_runs_in_other_transformations() -> None:
+    cts = numbers(4)
+    _, plain = fg.vjp(named, np.ones(4) * 0.3)
+    _, pullback = fg.vjp(fg.checkpoint(named, save=("h",)), np.ones(4) * 0.3)
+    expected = np.asarray(plain(cts)[0])
+    assert_same(fg.jit(pullback)(cts)[0], expected)
+    assert_same(fg.vmap(pullback)(np.stack([cts, cts]))[0][1], expected)
+    assert_same(fg.jit(fg.vmap(pullback))(np.stack([cts, cts]))[0][1], expected)
+    assert_same(fg.jvp(lambda ct: pullback(ct)[0], (cts,), (cts,)), (expected, expected))
+    assert_same(fg.grad(lambda ct: fnp.sum(pullback(ct)[0]))(cts), expected / cts)
+    assert_same(fg.linearize(fg.checkpoint(named, save=("h",)), 0.3)[1](1.0), fg.grad(named)(0.3))

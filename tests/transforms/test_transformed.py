@@ -213,7 +213,7 @@ def test_a_pullback_inside_of_a_transformation_says_why_it_stays() -> None:
 
     with pytest.raises(
         fg.errors.FuncgradError,
-        match=r"program pullback: .* belongs to a transformation that runs around",
+        match=r"pullback: .* belongs to a transformation that runs around",
     ):
         fg.grad(f)(X)
 

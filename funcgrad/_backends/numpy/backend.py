@@ -36,7 +36,7 @@ from funcgrad._core.trace import NUMBERS, Value
 from funcgrad._forms.source_text import MAKER, Source
 from funcgrad._passes.pipeline import optimize
 from funcgrad._programs.builder import Draft, rewrite
-from funcgrad._programs.equation import Equation
+from funcgrad._programs.equation import Equation, EquationRun, bound
 from funcgrad._programs.inline import with_changed_programs
 from funcgrad._programs.program import Program
 from funcgrad.errors import ProgramError
@@ -165,7 +165,9 @@ class CompiledBody(Program):
     __slots__ = ("_run",)
     _run: Callable[..., Sequence[Value] | None]
 
-    def evaluate(self, values: Sequence[Value]) -> list[Value]:
+    def evaluate(self, values: Sequence[Value], run: EquationRun = bound) -> list[Value]:
+        if run is not bound:
+            return Program.evaluate(self, values, run)
         for value, spec in zip(values, self.inputs, strict=True):
             if not _is_of(value, spec):
                 return Program.evaluate(self, values)
