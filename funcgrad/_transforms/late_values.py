@@ -27,7 +27,7 @@ from funcgrad._core.specs import stand_in
 from funcgrad._core.trace import RAW, Raw, Trace, TracedValue, Value, bind, concrete
 from funcgrad._programs.equation import spec_inside
 from funcgrad._transforms.composite import Composite, bind_composite
-from funcgrad._transforms.entries import ElementwiseEntry, LinearEntry
+from funcgrad._transforms.entries import ElementwiseEntry, Entry, LinearEntry
 from funcgrad._transforms.factors import Outline
 from funcgrad._transforms.quick_entries import ProductEntry, QuickEntry
 from funcgrad.tensor.tensor import Tensor
@@ -145,8 +145,9 @@ def fill(late: Value, value: Value) -> None:
         late._value, late._step = value, None
 
 
-def forget_unread(entry: Any) -> None:
+def forget_unread(any_entry: Entry) -> None:
     """Let the entry of an operation hold outlines of late values that its linear map reads not."""
+    entry: Any = any_entry
     kind = type(entry)
     if kind is ProductEntry or (kind is LinearEntry and not entry.primitive.cores):
         entry.out = _outlined(entry.out)
