@@ -25,6 +25,7 @@ from funcgrad._core.pytrees import Structure, unflatten
 from funcgrad._core.specs import Spec
 from funcgrad._core.trace import Value
 from funcgrad._hooks.result_watch import WATCH, WATCHING
+from funcgrad._programs.equation import exact_key
 from funcgrad._transforms.arguments import like
 from funcgrad.errors import ProgramError
 from funcgrad.tensor.tensor import Tensor, wrap
@@ -117,6 +118,35 @@ class Watched(Transformed[P, R]):
             raise
 
 
+class LinearForm:
+    """A linear map without its residuals; equal for maps that were made by the same operations.
+
+    It is compared by one key, whose hash is computed once: jitted functions compare it at each
+    call, and keys of all equations take a thousand times as long.
+    """
+
+    __slots__ = ("_hash", "_key", "code", "trees")
+
+    def __init__(self, code: Program, trees: tuple[Any, ...]) -> None:
+        self.code, self.trees = code, trees
+        operation, argument, structure, specs, result, several = trees
+        exact_trees = exact_key((structure.tokens, result.tokens))
+        self._key = operation, argument, code, specs, several, exact_trees
+        self._hash = hash(self._key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LinearForm) and (self is other or self._key == other._key)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __reduce__(self) -> Any:
+        return LinearForm, (self.code, self.trees)
+
+    def __repr__(self) -> str:
+        return f"<linear form {self.trees[0]} {self.code}>"
+
+
 class LinearMap(Watched[..., Any]):
     """A pullback, or another linear function of trees: a tree itself, of the values that it reads.
 
@@ -137,7 +167,7 @@ class LinearMap(Watched[..., Any]):
         Of the result.
     """
 
-    __slots__ = ("_code", "_parts", "_run")
+    __slots__ = ("_form", "_parts", "_residuals", "_run")
 
     def __init__(
         self,
@@ -151,7 +181,8 @@ class LinearMap(Watched[..., Any]):
     ) -> None:
         self._operation, self._run = operation, run
         self._parts = (operation, argument, structure, tuple(specs), result, several)
-        self._code: tuple[Program, Sequence[Any]] | None = None
+        self._form: LinearForm | None = None
+        self._residuals: Sequence[Any] = ()
 
         def pull(ct: object) -> Any:
             leaves = run(like(operation, argument, ct, structure, specs))
@@ -165,24 +196,24 @@ class LinearMap(Watched[..., Any]):
         update_wrapper(self, self._call)
         self.__qualname__ = operation
 
-    def __tree_flatten__(self) -> tuple[Sequence[Any], Any]:
+    def __tree_flatten__(self) -> tuple[Sequence[Any], LinearForm]:
         """The residuals, and the map without them: its program, and the trees that it is for."""
-        if self._code is None:
+        if self._form is None:
             from funcgrad._transforms.linear_code import linear_code
 
             code, residuals = linear_code(self._operation, self._run, self._parts[3])
-            self._code = code, [wrap(residual) for residual in residuals]
-        code, children = self._code
-        return children, (code, *self._parts)
+            self._residuals = [wrap(residual) for residual in residuals]
+            self._form = LinearForm(code, self._parts)
+        return self._residuals, self._form
 
     @classmethod
-    def __tree_unflatten__(cls, aux: Any, children: Sequence[Any]) -> LinearMap:
+    def __tree_unflatten__(cls, aux: LinearForm, children: Sequence[Any]) -> LinearMap:
         """The map with other residuals."""
         from funcgrad._transforms.linear_code import run_of
 
-        code, operation, argument, *trees = aux
-        made = cls(operation, argument, run_of(operation, code, children), *trees)
-        made._code = code, children
+        operation, argument, *trees = aux.trees
+        made = cls(operation, argument, run_of(operation, aux.code, children), *trees)
+        made._form, made._residuals = aux, children
         return made
 
     def __reduce__(self) -> Any:
