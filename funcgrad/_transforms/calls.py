@@ -44,6 +44,7 @@ from funcgrad._transforms.linear import LinearRecorder
 from funcgrad._transforms.masked import broadcast, fit, fit_cotangent, fitted_present, plain
 from funcgrad._transforms.paths import Group, Path, joined
 from funcgrad._transforms.record import transpose_map
+from funcgrad._transforms.transformed import LinearMap
 from funcgrad.errors import DifferentiationError, EscapedTracerError
 
 Rules: TypeAlias = tuple[Any, ...]
@@ -324,7 +325,8 @@ class VjpCall(RuleCall):
         self, residuals: object, batcher: Batcher, cts: Values
     ) -> Path[Sequence[tuple[Value, bool]]]:
         """Pull cotangents of a batch back for those examples whose residuals a trace has saved."""
-        leaves, structure = pytrees.flatten(residuals)
+        # A pullback among them may read tracers of this batch, which has ended, so it stays whole.
+        leaves, structure = pytrees.flatten(residuals, lambda x: isinstance(x, LinearMap))
         parts = [batcher.parts(x) if type(x) is Batched else (x, False) for x in leaves]
         rows = batcher.rows
 

@@ -16,16 +16,16 @@ import numpy as np
 from funcgrad._base.floating_errors import quiet
 from funcgrad._core import pytrees
 from funcgrad._core.primitive import DISCRETE, Linear, Linearized, Primitive
-from funcgrad._core.specs import dtype_of, shape_of, spec_of
+from funcgrad._core.specs import Spec, dtype_of, shape_of, spec_of
 from funcgrad._core.structure.structures import Trait
 from funcgrad._core.trace import RAW, Value
 from funcgrad._hooks.result_watch import watched
-from funcgrad._transforms.arguments import choose, values_of
+from funcgrad._transforms.arguments import Chosen, choose, values_of
 from funcgrad._transforms.composite import Composite
 from funcgrad._transforms.factors import Outline, fit_tangent, zeros_like
 from funcgrad._transforms.masked import fit_cotangent
 from funcgrad._transforms.record import Recorder
-from funcgrad._transforms.recorded import Recorded
+from funcgrad._transforms.recorded import Record, Recorded
 from funcgrad._transforms.transformed import LinearMap
 from funcgrad.errors import DifferentiationError
 from funcgrad.tensor.tensor import wrap
@@ -115,8 +115,7 @@ def linear_transpose(f: Callable[..., Any], *primals: Any) -> Callable[..., Any]
     (Tensor([6., 3.]),)
     """
     chosen = choose("linear_transpose", f, primals, tuple(range(len(primals))))
-    sources = [spec_of(leaf) for leaf in chosen.leaves]
-    zeros = [*map(zeros_like, sources)]
+    zeros = [*map(zeros_like, chosen.leaves)]
     recorder, record, out = LinearRecorder.run(lambda xs: f(*chosen.trees(xs)), zeros)
     leaves, structure = pytrees.flatten(out)
     values = values_of("linear_transpose", leaves, structure, lambda: "the function's result")
@@ -128,15 +127,26 @@ def linear_transpose(f: Callable[..., Any], *primals: Any) -> Callable[..., Any]
                 " linear."
             )
     specs = [spec_of(recorder.inner(value)) for value in values]
+    return pullback("linear_transpose", record, indices, structure, specs, chosen)
 
-    def transposed(seeds: list[Value]) -> list[Value]:
+
+def pullback(
+    operation: str,
+    record: Record,
+    indices: Sequence[int],
+    structure: pytrees.Structure,
+    specs: Sequence[Spec],
+    chosen: Chosen,
+) -> LinearMap:
+    """The transposed linear map of a record: from variables of some specs to what was chosen."""
+    sources = [spec_of(leaf) for leaf in chosen.leaves]
+
+    def pull(seeds: list[Value]) -> list[Value]:
         with quiet():
             cts = record.pull(indices, seeds)
             return [fit_cotangent(ct, x) for ct, x in zip(cts, sources, strict=True)]
 
-    return LinearMap(
-        "linear_transpose", "cotangent", transposed, structure, specs, chosen.structure
-    )
+    return LinearMap(operation, "cotangent", pull, structure, specs, chosen.structure)
 
 
 def _is_nonzero(value: Value) -> bool:

@@ -11,10 +11,9 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any, Concatenate, Literal, Never, ParamSpec, overload
 
-from funcgrad._base.floating_errors import quiet
 from funcgrad._core import pytrees
 from funcgrad._core.specs import dtype_of, spec_of
-from funcgrad._core.trace import Value, begin_level
+from funcgrad._core.trace import begin_level
 from funcgrad._hints.lookup import answering
 from funcgrad._hooks.result_watch import watched
 from funcgrad._transforms.arguments import (
@@ -45,10 +44,11 @@ from funcgrad._transforms.callables import (
     ValueAndSecondGradient,
     ValueGradientAndAux,
 )
+from funcgrad._transforms.linear import pullback
 from funcgrad._transforms.masked import fit_cotangent
 from funcgrad._transforms.probe import check_names, collect_probes
 from funcgrad._transforms.record import Recorder
-from funcgrad._transforms.transformed import LinearMap, Watched
+from funcgrad._transforms.transformed import Watched
 from funcgrad.tensor.tensor import Tensor, wrap
 
 P = ParamSpec("P")
@@ -371,13 +371,5 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[An
     indices = [recorder.index_of(value) for value in values]
     inner = [recorder.inner(value) for value in values]
     result = pytrees.unflatten(structure, [wrap(value) for value in inner])
-    specs = [spec_of(value) for value in inner]
-    sources = [spec_of(leaf) for leaf in chosen.leaves]
-
-    def pull(seeds: list[Value]) -> list[Value]:
-        with quiet():
-            cts = record.pull(indices, seeds)
-            return [fit_cotangent(ct, x) for ct, x in zip(cts, sources, strict=True)]
-
-    pullback = LinearMap("pullback", "cotangent", pull, structure, specs, chosen.structure)
-    return (result, pullback, released(recorder, aux)) if has_aux else (result, pullback)
+    linear = pullback("pullback", record, indices, structure, [*map(spec_of, inner)], chosen)
+    return (result, linear, released(recorder, aux)) if has_aux else (result, linear)

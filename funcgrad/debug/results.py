@@ -28,7 +28,7 @@ from funcgrad._core.trace import Raw
 from funcgrad._hooks.result_watch import WATCH, WATCHING, ResultWatch, unwatched, watched_by
 from funcgrad._staging.jit import Jitted
 from funcgrad._transforms.arguments import check_function
-from funcgrad._transforms.transformed import Transformed
+from funcgrad._transforms.transformed import LinearMap, Transformed
 from funcgrad.debug.causes import Cause, causes_of
 from funcgrad.debug.replays import replay
 from funcgrad.errors import NonFiniteError
@@ -261,8 +261,10 @@ def _all_finite(tree: Any) -> bool:
             waiting += node
         elif kind is dict:
             waiting += node.values()
-        elif not all(map(_is_finite, pytrees.leaves(node))):
-            return False
+        elif not isinstance(node, LinearMap):  # whose results are looked at
+            leaves = pytrees.leaves(node, lambda x: isinstance(x, LinearMap))
+            if not all(map(_is_finite, leaves)):
+                return False
     return True
 
 

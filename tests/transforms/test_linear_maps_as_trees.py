@@ -209,3 +209,24 @@ def test_a_rule_that_looks_at_a_cotangent_is_no_tree() -> None:
     assert_same(pullback(X)[0], X)
     with pytest.raises(TracerError, match=r"pullback: .*used in Python"):
         fg.tree.leaves(pullback)
+
+
+def test_beside_a_gradient_they_read_values_without_its_tracers() -> None:
+    def both(x: Any) -> Any:
+        return x**2, fg.vjp(lambda y: x * y, np.float64(2.0))[1]
+
+    _, pullback = fg.grad(both, has_aux=True)(3.0)
+    assert_same(pullback(1.0)[0], 3.0)
+
+
+def test_pullbacks_as_residuals_of_rules_stay_whole() -> None:
+    @fg.custom_vjp
+    def looking(x: Any) -> Any:
+        return fnp.sin(x)
+
+    looking.defvjp(lambda x: (fnp.sin(x), x), lambda x, ct: (ct * fnp.cos(x) * (ct > 0),))
+    outer = fg.custom_vjp(lambda x: looking(x) * 2.0)
+    outer.defvjp(lambda x: fg.vjp(lambda y: looking(y) * 2.0, x), lambda pull, ct: pull(ct))
+    expected = 2.0 * np.cos(X)
+    assert_same(fg.grad(lambda x: fnp.sum(fg.vmap(outer)(x)))(X), expected)
+    assert_same(fg.jit(fg.grad(lambda x: fnp.sum(fg.vmap(outer)(x))))(X), expected)
