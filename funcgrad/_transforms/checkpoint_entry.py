@@ -118,7 +118,9 @@ class CheckpointEntry(Entry):
                 accumulate(cotangents, index, map_cotangent(finished(g), known))
 
     def _known(self, value: Value) -> Value:
-        """A value that is not late."""
+        """A value that is not late, of this run or of a run around."""
+        if not self.retained:
+            return value
         recorder: Any = self.traces[-1]
         return changed(recorder, value, computed)
 
