@@ -13,7 +13,13 @@ import numpy as np
 
 from funcgrad._core.primitive import Partials, Selection
 from funcgrad._core.specs import Shape
-from funcgrad._core.structure.structures import PRODUCT, AlongAxis, Opaque, WindowProducts
+from funcgrad._core.structure.structures import (
+    PRODUCT,
+    AlongAxis,
+    Opaque,
+    RowProducts,
+    WindowProducts,
+)
 from funcgrad._primitives.convolving import window_numbers
 from funcgrad.sparse.element_rows import (
     Indices,
@@ -136,6 +142,8 @@ def term_rows(site: PatternSite, structure: Opaque) -> Rows | Undeclared | None:
     """A sum of products; factors that are known to be zero drop their terms."""
     if structure.windows is not None:
         listed = _window_terms(site, structure.windows(**site.params))
+    elif structure.rows is not None:
+        listed = _row_terms(site, structure.rows(**site.params))
     elif structure.terms is not None:
         listed = structure.terms(*site.shapes, **site.params)
     else:
@@ -169,6 +177,23 @@ def _window_terms(site: PatternSite, form: WindowProducts) -> Sequence[Indices] 
         numbered(shapes["y"]).reshape(count, form.groups, few, 1, *one, *places),
     )
     numbers = dict(zip("xky", [array.reshape(-1) for array in every], strict=True))
+    first, second, result = [numbers[name] for name in form.arrays]
+    return result, first, second
+
+
+def _row_terms(site: PatternSite, form: RowProducts) -> Sequence[Indices]:
+    """The flat indices of the elements in each product with a nonzero."""
+    shapes = dict(zip(form.arrays, [*site.shapes, site.results[0]], strict=True))
+    (*stack, width, count), height = shapes["x"], shapes["y"][-2]
+    row = np.repeat(np.arange(height), np.diff(form.indptr))
+    number, column = np.arange(prod(stack)).reshape(-1, 1, 1), np.arange(count)
+    nonzeros = np.broadcast_to(numbered(shapes["d"]), (*stack, len(row)))
+    every = np.broadcast_arrays(
+        nonzeros.reshape(-1, len(row), 1),
+        (number * width + form.indices[:, None]) * count + column,
+        (number * height + row[:, None]) * count + column,
+    )
+    numbers = dict(zip("dxy", [array.reshape(-1) for array in every], strict=True))
     first, second, result = [numbers[name] for name in form.arrays]
     return result, first, second
 

@@ -24,7 +24,7 @@ from numpy.typing import DTypeLike
 import funcgrad.numpy as fnp
 from funcgrad._core.pytree_class import pytree, static_field
 from funcgrad._core.specs import Shape, dtype_of, shape_of
-from funcgrad._core.trace import RAW, concrete
+from funcgrad._core.trace import concrete
 from funcgrad._core.users_values import ArrayLike
 from funcgrad._primitives.sparse_matrices import SparseLayout, sparse_product
 from funcgrad._transforms.arguments import is_whole
@@ -192,20 +192,20 @@ class SparseArray:
     # Products.
 
     def __matmul__(self, other: Operand) -> Any:
-        if (sparse := sparse_operand(other)) is not None:
-            return SparseArray(*matrix_product(self._nonzeros, sparse._nonzeros))
-        x = fnp.asarray(other)
-        shape = x.shape
-        _check_sizes("A @ x", self.pattern.shape[1], shape[-2:][:1], shape)
+        x = other
+        if type(x) is not Tensor:
+            if (sparse := sparse_operand(other)) is not None:
+                return SparseArray(*matrix_product(self._nonzeros, sparse._nonzeros))
+            x = fnp.asarray(other)
+        _check_sizes("A @ x", self.pattern.shape[1], x.shape[-2:][:1], x.shape)
         return self._times(x, self.pattern.layout)
 
     def _times(self, x: Tensor, layout: SparseLayout) -> Tensor:
         """The matrix, or its transpose, times a vector or columns."""
-        values, vector = concrete(wrap(self.data)), concrete(x)
-        if type(vector) in RAW and type(values) in RAW and vector.ndim == values.ndim == 1:
+        data, vector = concrete(self.data), concrete(x)
+        if type(vector) is type(data) is np.ndarray and vector.ndim == data.ndim == 1:
             # The views of NumPy take a third of the time of a small product.
-            product = sparse_product(values, vector[:, None], layout=layout)
-            return wrap(product[:, 0])
+            return wrap(sparse_product(data, vector[:, None], layout=layout)[:, 0])
         data, columns = wrap(self.data), x[:, None] if x.ndim == 1 else x
         if data.ndim > 1:
             lead = np.broadcast_shapes(data.shape[:-1], columns.shape[:-2])

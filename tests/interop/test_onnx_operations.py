@@ -36,7 +36,7 @@ UNWRITTEN = frozenset(
     loggamma logm logm_along lu ndtri_exp nextafter odds_to_share of_full_rank owens_t
     permuted_rows pinv poch polar_factor polygamma polygamma_rise positive_singular_values powm1
     pulled_products qr rgamma riemann_zeta riemann_zeta_derivative rows_after_exchanges
-    search_cumulative sine_integral skew_part spacing sparse_product sparse_solve
+    search_cumulative sine_integral skew_part spacing sampled_product sparse_product sparse_solve
     spence spherical_in spherical_jn
     spherical_kn spherical_yn sqrtm stdtr stdtrit stein svd svd_factors svdvals sylvester
     turned_eigh turned_svd value_slopes voigt_profile with_values wrightomega y0 y1 yv

@@ -46,6 +46,7 @@ from funcgrad._backends.native.plan_steps import (
     GufuncLoop,
     MatrixProduct,
     Nest,
+    RowProduct,
     Run,
     Scanning,
     Scattering,
@@ -57,6 +58,7 @@ from funcgrad._backends.native.plan_steps import (
 from funcgrad._backends.native.planner import plan_of
 from funcgrad._backends.native.product_text import write_product
 from funcgrad._backends.native.random_text import write_drawing
+from funcgrad._backends.native.row_products import write_row_product
 from funcgrad._backends.native.sharing import LARGE, SMALL
 from funcgrad._backends.native.sort_text import write_sorting
 from funcgrad._backends.native.window_text import write_window_product
@@ -148,6 +150,7 @@ _WRITERS: Final[Mapping[type[Step], Callable[[FunctionSite, Any], None]]] = Mapp
         FactorUse: write_factor_use,
         MatrixProduct: write_product,
         WindowProduct: write_window_product,
+        RowProduct: write_row_product,
         Sorting: write_sorting,
         GufuncLoop: write_gufunc,
         Gathering: write_gathering,

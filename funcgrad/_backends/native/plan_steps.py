@@ -25,7 +25,14 @@ from funcgrad._core.specs import Shape, Spec
 from funcgrad._core.structure.factorizations import Factorization
 from funcgrad._core.structure.folds import Fold
 from funcgrad._core.structure.index_maps import Places
-from funcgrad._core.structure.structures import AlongAxis, Choice, Loop, Ordering, WindowProducts
+from funcgrad._core.structure.structures import (
+    AlongAxis,
+    Choice,
+    Loop,
+    Ordering,
+    RowProducts,
+    WindowProducts,
+)
 from funcgrad._programs.equation import Constant, Equation, Guard, exact_key
 from funcgrad._programs.program import Program
 
@@ -340,6 +347,18 @@ class WindowProduct(EquationStep):
 
     form: WindowProducts
     shapes: Mapping[str, Shape]
+
+
+@dataclass(frozen=True, slots=True)
+class RowProduct(EquationStep):
+    """Sums of products with the nonzeros of a sparse matrix.
+
+    Attributes
+    ----------
+    form : RowProducts
+    """
+
+    form: RowProducts
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,7 @@ from funcgrad._backends.native.plan_steps import (
     Run,
     Sweep,
 )
+from funcgrad._backends.native.row_products import multiplies_rows
 from funcgrad._backends.native.sort_planning import sorts
 from funcgrad._backends.native.unfinished_plan import UnfinishedPlan
 from funcgrad._backends.native.window_planning import folds_windows, multiplies_windows
@@ -104,6 +105,8 @@ def _add(plan: UnfinishedPlan, equation: Equation, results: range) -> None:
     if isinstance(structure, Opaque) and _runs_along_axis(plan, equation, structure, results):
         return
     if isinstance(structure, Opaque) and multiplies_windows(plan, equation, structure, results[0]):
+        return
+    if isinstance(structure, Opaque) and multiplies_rows(plan, equation, structure, results[0]):
         return
     if isinstance(structure, Opaque) and sorts(plan, equation, structure, results[0]):
         return

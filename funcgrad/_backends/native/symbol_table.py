@@ -107,6 +107,13 @@ def _arrays(programs: Sequence[Program], program: int, number: int) -> Referent:
     return address, (table, dtypes)
 
 
+def _rows(programs: Sequence[Program], program: int, number: int, name: str) -> Referent:
+    """An array that says where the nonzeros of a sparse matrix are."""
+    equation = programs[program].equations[number]
+    structure: Any = equation.operation.structure
+    return _array(getattr(structure.rows(**dict(equation.params)), name))
+
+
 _FINDERS: Final[Mapping[str, Callable[..., Referent]]] = MappingProxyType(
     {
         "constant": _constant,
@@ -115,6 +122,7 @@ _FINDERS: Final[Mapping[str, Callable[..., Referent]]] = MappingProxyType(
         "loop": _loop,
         "callback": _callback,
         "arrays": _arrays,
+        "rows": _rows,
     }
 )
 

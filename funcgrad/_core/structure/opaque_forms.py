@@ -1,4 +1,4 @@
-"""Forms of opaque operations that some compilers know: products of windows, and orders.
+"""Forms of opaque operations that some compilers know: products of windows and rows, and orders.
 
 >>> WindowProducts("xky", strides=(1,), dilations=(1,), groups=1).arrays[2]  # a convolution
 'y'
@@ -6,7 +6,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
 
 
 class WindowProducts(NamedTuple):
@@ -34,6 +36,28 @@ class WindowProducts(NamedTuple):
     strides: tuple[int, ...]
     dilations: tuple[int, ...]
     groups: int
+
+
+class RowProducts(NamedTuple):
+    """Products with the nonzeros of a matrix, which is stored in compressed rows.
+
+    The three arrays are the nonzeros d, row by row; x, with a row for each column of the matrix,
+    and y, with a row for each of its rows. The products are ``d[p] * x[column, k] * y[row, k]``,
+    for the row and the column of each nonzero. Two of the arrays are operands. The result is the
+    third array, in which the products are added where they have the same index. Axes of a stack
+    come first; d may lack them, if it is an operand.
+
+    Attributes
+    ----------
+    arrays : str
+        The names of the two operands and of the result: an order of the letters d, x and y.
+    indptr, indices : array of int32 or int64
+        Row ``i`` has the columns ``indices[indptr[i] : indptr[i + 1]]``.
+    """
+
+    arrays: str
+    indptr: np.ndarray[Any, Any]
+    indices: np.ndarray[Any, Any]
 
 
 class Ordering(NamedTuple):

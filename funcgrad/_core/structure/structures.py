@@ -23,6 +23,7 @@ from funcgrad._core.structure.folds import Algebra as Algebra
 from funcgrad._core.structure.folds import Fold
 from funcgrad._core.structure.index_maps import Piece, Places, place_of
 from funcgrad._core.structure.opaque_forms import Ordering as Ordering
+from funcgrad._core.structure.opaque_forms import RowProducts as RowProducts
 from funcgrad._core.structure.opaque_forms import WindowProducts as WindowProducts
 
 LETTERS: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -420,9 +421,12 @@ class Opaque:
     terms : callable, optional
         ``(*shapes, **params)`` of the operands to the terms of a result that is a sum of products
         of one element of each operand: for each term the place in the result, and in each operand,
-        as flat indices; or None where that is too long a list. ``windows`` says as much.
+        as flat indices; or None where that is too long a list. ``windows`` and ``rows`` tell it as
+        well.
     windows : callable, optional
         ``(**params)`` to the ``WindowProducts`` that the operation adds.
+    rows : callable, optional
+        ``(**params)`` to the ``RowProducts`` that the operation adds.
     orders : callable, optional
         ``(**params)`` to the ``Ordering`` that is the result.
     """
@@ -433,6 +437,7 @@ class Opaque:
     letters: Callable[..., Sequence[str]] | None = None
     terms: Callable[..., Sequence[np.ndarray[Any, Any]] | None] | None = None
     windows: Callable[..., WindowProducts] | None = None
+    rows: Callable[..., RowProducts] | None = None
     orders: Callable[..., Ordering] | None = None
 
 
