@@ -10,14 +10,13 @@ array([[0., 1., 0.],
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import update_wrapper
 from typing import Any
 
 import numpy as np
 
 from funcgrad._core import pytrees
-from funcgrad._core.pytrees import Structure
 from funcgrad._core.specs import spec_of
 from funcgrad._hints.lookup import answering
 from funcgrad._transforms.arguments import Chosen, check_argnums, check_function, choose
@@ -30,6 +29,7 @@ from funcgrad.sparse.patterns import Pattern, PatternLike, detected
 from funcgrad.sparse.sparse_derivatives import (
     DerivativeRequest,
     MatrixBlock,
+    ResultForm,
     SparseDerivative,
     pushed_through,
 )
@@ -48,19 +48,13 @@ class SparseHessian(SparseDerivative):
 
         For one array as the argument; a tree of arguments has blocks instead of a triangle.
         """
-        _, data, prepared, _ = self._evaluate(args, kwargs)
+        (_, _, data), prepared, _ = self._evaluate(args, kwargs)
         pattern = prepared.how.pattern
         below = np.flatnonzero(pattern.indices <= pattern.row_numbers)
         matrix = pattern.matrix.copy()
         matrix.data = pattern.indices <= pattern.row_numbers
         matrix.eliminate_zeros()
         return MatrixBlock(below, Pattern(matrix)).of(data, data.dtype)
-
-    def _rows(self, leaves: Sequence[Any], chosen: Chosen) -> Sequence[Any]:
-        return chosen.leaves
-
-    def _in_tree(self, structure: Structure, lines: list[Any], chosen: Chosen) -> Any:
-        return chosen.result(lines)
 
     def _pushed(
         self, v: np.ndarray, args: tuple[Any, ...], kwargs: Mapping[str, Any], chosen: Chosen
@@ -81,7 +75,7 @@ class SparseHessian(SparseDerivative):
 
     def _values(
         self, how: Compression, args: tuple[Any, ...], kwargs: Mapping[str, Any]
-    ) -> tuple[Any, Tensor]:
+    ) -> tuple[Any, ResultForm, Tensor]:
         name = self._request.name
         chosen = choose(name, self._request.function, args, self._request.argnums)
         primals = [wrap(leaf) for leaf in chosen.leaves]
@@ -98,7 +92,8 @@ class SparseHessian(SparseDerivative):
         def push(*tangents: Tensor) -> Any:
             return jvp(run, primals, tangents)[1]
 
-        return (), compressed(how, push, None, specs, specs)
+        form = ResultForm(tuple(specs), pytrees.structure(chosen.result(chosen.leaves)))
+        return None, form, compressed(how, push, None, specs, specs)
 
 
 def _gradient(f: Callable[..., Any], argnums: Argnums) -> Callable[..., Any]:

@@ -25,7 +25,7 @@ from funcgrad._transforms.reverse import vjp
 from funcgrad.errors import DifferentiationError, ShapeError
 from funcgrad.sparse.compression import Compression, check_mode, compressed, compression
 from funcgrad.sparse.patterns import Pattern, PatternLike, detected
-from funcgrad.sparse.sparse_derivatives import DerivativeRequest, SparseDerivative
+from funcgrad.sparse.sparse_derivatives import DerivativeRequest, ResultForm, SparseDerivative
 from funcgrad.tensor.tensor import Tensor, wrap
 
 
@@ -171,7 +171,7 @@ class _SparseJacobian(SparseDerivative):
 
     def _values(
         self, how: Compression, args: tuple[Any, ...], kwargs: Mapping[str, Any]
-    ) -> tuple[Any, Tensor]:
+    ) -> tuple[Any, ResultForm, Tensor]:
         request = self._request
         chosen = choose(request.name, request.function, args, request.argnums)
         primals = [wrap(leaf) for leaf in chosen.leaves]
@@ -202,7 +202,8 @@ class _SparseJacobian(SparseDerivative):
             return [ct.conj() for ct in pulled] if self._is_holomorphic else list(pulled)
 
         data = compressed(how, push, pull, arguments, results)
-        return pytrees.unflatten(structures[0], outs), data
+        value = pytrees.unflatten(structures[0], outs) if self._gives_value else None
+        return value, ResultForm(tuple(results), structures[0]), data
 
     def _check_specs(self, rows: int, arguments: Sequence[Spec], results: Sequence[Spec]) -> None:
         size = sum([prod(spec.shape) for spec in results])

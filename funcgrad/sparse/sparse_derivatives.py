@@ -7,7 +7,6 @@ elements, and a compiled function that computes them.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from copy import copy
 from functools import update_wrapper
 from itertools import pairwise
 from math import prod
@@ -19,8 +18,9 @@ import numpy as np
 import funcgrad.numpy as fnp
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._core import pytrees
+from funcgrad._core.pytree_class import pytree, static_field
 from funcgrad._core.pytrees import Structure
-from funcgrad._core.specs import dtype_of, spec_of
+from funcgrad._core.specs import Spec, spec_of
 from funcgrad._core.trace import RAW, concrete
 from funcgrad._staging.jit import Jitted, jit
 from funcgrad._transforms.arguments import Chosen, choose
@@ -55,11 +55,23 @@ class MatrixBlock:
         value = concrete(mine)
         if type(value) not in RAW:
             return SparseArray(mine, self.pattern)
-        template = self.pattern.matrix
-        matrix = copy(template)  # the constructor would check the indices at each call
-        matrix.data = np.array(value)
-        matrix.indices, matrix.indptr = template.indices.copy(), template.indptr.copy()
+        matrix = self.pattern.layout.matrix(np.array(value))
+        matrix.indices, matrix.indptr = matrix.indices.copy(), matrix.indptr.copy()
         return matrix
+
+
+@pytree
+class ResultForm:
+    """The tree of a function's result, without the values.
+
+    Attributes
+    ----------
+    specs : tuple of Spec
+    structure : Structure
+    """
+
+    specs: tuple[Spec, ...] = static_field()
+    structure: Structure = static_field()
 
 
 def _blocks(
@@ -112,7 +124,8 @@ class _Prepared:
     ----------
     how : Compression
     values : Jitted
-        From the arguments to the function's result and the elements of the pattern.
+        From the arguments to the function's result, if that is asked for, its form, and the
+        elements of the pattern.
     trusting : int or None
         The thread that has just detected the pattern for its arguments, and now stages ``values``.
     blocks : list of list of MatrixBlock
@@ -147,8 +160,8 @@ class SparseDerivative:
 
     def _values(
         self, how: Compression, args: tuple[Any, ...], kwargs: Mapping[str, Any]
-    ) -> tuple[Any, Tensor]:
-        """The result of the function, if it is needed, and the elements."""
+    ) -> tuple[Any, ResultForm, Tensor]:
+        """The result of the function, if it is asked for, its form, and the elements."""
         raise NotImplementedError
 
     def _compress(self, pattern: Pattern) -> Compression:
@@ -164,9 +177,18 @@ class SparseDerivative:
         return f"{self._request.name}({self._request.function!r})"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        out, data, prepared, chosen = self._evaluate(args, kwargs)
-        leaves, structure = pytrees.flatten(out)
-        return self._returned(out, self._assembled(leaves, structure, data, prepared, chosen))
+        (out, form, data), prepared, chosen = self._evaluate(args, kwargs)
+        if prepared.blocks is None:
+            sizes = [
+                [prod(spec.shape) for spec in specs]
+                for specs in (form.specs, map(spec_of, chosen.leaves))
+            ]
+            prepared.blocks = _blocks(prepared.how.pattern, *sizes)
+        lines = [
+            chosen.result([block.of(data, np.result_type(row.dtype, data.dtype)) for block in line])
+            for row, line in zip(form.specs, prepared.blocks, strict=True)
+        ]
+        return self._returned(out, pytrees.unflatten(form.structure, lines))
 
     def pattern(self, *args: Any, **kwargs: Any) -> Pattern:
         """The pattern of the matrix for these arguments."""
@@ -204,7 +226,7 @@ class SparseDerivative:
     def _made(self, pattern: Pattern) -> _Prepared:
         how = self._compress(pattern)
 
-        def values(*args: Any, **kwargs: Any) -> tuple[Any, Tensor]:
+        def values(*args: Any, **kwargs: Any) -> tuple[Any, ResultForm, Tensor]:
             self._check_path(prepared, args, kwargs)
             return self._values(how, args, kwargs)
 
@@ -226,15 +248,15 @@ class SparseDerivative:
 
     def _evaluate(
         self, args: tuple[Any, ...], kwargs: Mapping[str, Any]
-    ) -> tuple[Any, Tensor, _Prepared, Chosen]:
+    ) -> tuple[tuple[Any, ResultForm, Tensor], _Prepared, Chosen]:
         prepared, chosen, key, is_fresh = self._prepared(args, kwargs)
         try:
-            out, data = self._run(prepared, is_fresh, args, kwargs)
+            values = self._run(prepared, is_fresh, args, kwargs)
         except _AnotherPathError as another:
             prepared = self._known[key] = self._made(another.pattern)
-            out, data = self._run(prepared, True, args, kwargs)
-        self._check(data, prepared, args, kwargs, chosen)
-        return out, data, prepared, chosen
+            values = self._run(prepared, True, args, kwargs)
+        self._check(values[2], prepared, args, kwargs, chosen)
+        return values, prepared, chosen
 
     def _run(
         self,
@@ -242,41 +264,13 @@ class SparseDerivative:
         is_fresh: bool,
         args: tuple[Any, ...],
         kwargs: Mapping[str, Any],
-    ) -> tuple[Any, Tensor]:
+    ) -> tuple[Any, ResultForm, Tensor]:
         prepared.trusting = get_ident() if is_fresh else None
         try:
-            out, data = prepared.values(*args, **kwargs)
+            values: tuple[Any, ResultForm, Tensor] = prepared.values(*args, **kwargs)
         finally:
             prepared.trusting = None
-        return out, data
-
-    def _assembled(
-        self,
-        leaves: Sequence[Any],
-        structure: Structure,
-        data: Tensor,
-        prepared: _Prepared,
-        chosen: Chosen,
-    ) -> Any:
-        rows = self._rows(leaves, chosen)
-        if prepared.blocks is None:
-            sizes = [
-                [prod(spec_of(leaf).shape) for leaf in leaves] for leaves in (rows, chosen.leaves)
-            ]
-            prepared.blocks = _blocks(prepared.how.pattern, *sizes)
-        lines = [
-            chosen.result(
-                [block.of(data, np.result_type(dtype_of(row), data.dtype)) for block in line]
-            )
-            for row, line in zip(rows, prepared.blocks, strict=True)
-        ]
-        return self._in_tree(structure, lines, chosen)
-
-    def _rows(self, leaves: Sequence[Any], chosen: Chosen) -> Sequence[Any]:
-        return leaves
-
-    def _in_tree(self, structure: Structure, lines: list[Any], chosen: Chosen) -> Any:
-        return pytrees.unflatten(structure, lines)
+        return values
 
     def _check(
         self,
