@@ -70,8 +70,17 @@ class SparseHessian(SparseDerivative):
             )
         return symmetric_compression(pattern)
 
-    def _detect(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Pattern:
-        return detected(self._request.name, self._slope, self._request.argnums, args, kwargs)
+    def _detect(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], on_all_paths: bool
+    ) -> Pattern:
+        return detected(
+            self._request.name,
+            self._slope,
+            self._request.argnums,
+            args,
+            kwargs,
+            on_all_paths=on_all_paths,
+        )
 
     def _values(
         self, how: Compression, args: tuple[Any, ...], kwargs: Mapping[str, Any]

@@ -88,8 +88,9 @@ def jacobian(
     -----
     The first call for arguments of new shapes or dtypes detects and colors the pattern, and
     compiles the products. If the function then takes another path, the pattern becomes the union of
-    both; elements that are zero on a path are stored as 0. Under ``vmap`` the pattern is the union
-    of all paths from the beginning.
+    both; elements that are zero on a path are stored as 0. Under ``vmap`` and ``jit`` the pattern
+    is the union of all paths from the beginning, since a batch and a program have one pattern. If
+    there are more than 16 paths, pass ``pattern``, or return ``toarray()`` from a batch.
 
     Coloring: Curtis, Powell, Reid, "On the estimation of sparse Jacobian matrices", 1974.
 
@@ -162,9 +163,18 @@ class _SparseJacobian(SparseDerivative):
     def _compress(self, pattern: Pattern) -> Compression:
         return compression(pattern, self._mode)
 
-    def _detect(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Pattern:
+    def _detect(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], on_all_paths: bool
+    ) -> Pattern:
         request = self._request
-        return detected(request.name, request.function, request.argnums, args, kwargs)
+        return detected(
+            request.name,
+            request.function,
+            request.argnums,
+            args,
+            kwargs,
+            on_all_paths=on_all_paths,
+        )
 
     def _returned(self, out: Any, matrix: Any) -> Any:
         return (out, matrix) if self._gives_value else matrix

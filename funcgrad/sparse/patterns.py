@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, wraps
 from math import prod
@@ -20,7 +20,7 @@ import numpy as np
 import funcgrad.numpy as fnp
 from funcgrad._core import pytrees
 from funcgrad._core.specs import Shape
-from funcgrad._core.trace import RAW, Value, concrete
+from funcgrad._core.trace import RAW, Trace, Value, concrete
 from funcgrad._core.users_values import ArrayLike, operand
 from funcgrad._hints.lookup import answering
 from funcgrad._hints.optional_packages import optional_package
@@ -29,6 +29,7 @@ from funcgrad._transforms.arguments import check_argnums, check_function, choose
 from funcgrad._transforms.batch import vmap
 from funcgrad._transforms.callables import Argnums
 from funcgrad._transforms.stage import stage
+from funcgrad._transforms.stager import Stager
 from funcgrad._transforms.with_derivative import example
 from funcgrad.errors import ArgumentError, FuncgradError, ShapeError, TracerError
 from funcgrad.sparse.coloring import column_colors, row_colors, star_colors
@@ -403,14 +404,20 @@ def detected(
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
     is_local: bool = False,
+    on_all_paths: bool = False,
 ) -> Pattern:
-    """The pattern of a function at its arguments, in the name of an operation."""
+    """The pattern of a function at its arguments, in the name of an operation.
+
+    It is for the path of these arguments, or for all paths of the function if they can be staged.
+    """
     chosen = choose(operation, f, args, argnums)
     leaves, structure = pytrees.flatten((args, dict(kwargs)))
     examples = [_example(operation, leaf, is_local) for leaf in leaves]
     inner_args, inner_kwargs = pytrees.unflatten(structure, examples)
     program = None
-    if any(map(is_batched, leaves)):
+    if not any(map(is_batched, leaves)):
+        program = stage(operation, f, inner_args, inner_kwargs)
+    if program is None or (on_all_paths and program.guards):
         with suppress(FuncgradError):  # more paths than a program has
             program = stage(operation, _on_every_path(f), inner_args, inner_kwargs)
     program = program or stage(operation, f, inner_args, inner_kwargs)
@@ -440,19 +447,26 @@ def detected(
 
 def is_batched(leaf: ArrayLike) -> bool:
     """Whether a leaf stands for an example of a batch."""
+    return any(trace.is_batch for trace in _traces(leaf))
+
+
+def is_for_all_paths(leaf: ArrayLike) -> bool:
+    """Whether a leaf stands for several values, which a batch or a program may have.
+
+    They may take different paths, and their matrices have one pattern.
+    """
+    return any(trace.is_batch or isinstance(trace, Stager) for trace in _traces(leaf))
+
+
+def _traces(leaf: ArrayLike) -> Iterator[Trace]:
     value: Value = concrete(wrap(leaf))
     while type(value) not in RAW:
-        if value._trace.is_batch:
-            return True
+        yield value._trace
         value = value._value
-    return False
 
 
 def _on_every_path(f: Callable[..., Any]) -> Callable[..., Any]:
-    """Run a function on a batch of one: a program of it has all paths of the function.
-
-    Examples of a batch may take different paths, and their matrices have one pattern.
-    """
+    """Run a function on a batch of one: a program of it has all paths of the function."""
 
     @wraps(f)
     def function(*args: object, **kwargs: object) -> Any:

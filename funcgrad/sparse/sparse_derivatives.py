@@ -29,7 +29,7 @@ from funcgrad._transforms.forward import jvp
 from funcgrad.errors import ArgumentError, CheckError, ShapeError
 from funcgrad.sparse.compression import Compression
 from funcgrad.sparse.element_rows import Indices, scipy_sparse
-from funcgrad.sparse.patterns import Pattern, is_batched
+from funcgrad.sparse.patterns import Pattern, is_for_all_paths
 from funcgrad.sparse.sparse_arrays import SparseArray
 from funcgrad.tensor.tensor import Tensor, wrap
 
@@ -126,6 +126,8 @@ class _Prepared:
     values : Jitted
         From the arguments to the function's result, if that is asked for, its form, and the
         elements of the pattern.
+    on_all_paths : bool
+        Whether the pattern is for all paths of the function, not only for the paths of calls.
     trusting : int or None
         The thread that has just detected the pattern for its arguments, and now stages ``values``.
     blocks : list of list of MatrixBlock
@@ -133,6 +135,7 @@ class _Prepared:
 
     how: Compression
     values: Jitted[..., Any]
+    on_all_paths: bool
     trusting: int | None = None
     blocks: list[list[MatrixBlock]] | None = None
 
@@ -167,7 +170,9 @@ class SparseDerivative:
     def _compress(self, pattern: Pattern) -> Compression:
         raise NotImplementedError
 
-    def _detect(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Pattern:
+    def _detect(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], on_all_paths: bool
+    ) -> Pattern:
         raise NotImplementedError
 
     def _returned(self, out: Any, matrix: Any) -> Any:
@@ -206,31 +211,32 @@ class SparseDerivative:
         name = self._request.name
         chosen = choose(name, self._request.function, args, self._request.argnums)
         leaves, structure = pytrees.flatten((args, kwargs))
-        # The examples of a batch have one pattern, for all of their paths.
-        key = structure, any(map(is_batched, leaves)), tuple([spec_of(wrap(x)) for x in leaves])
+        on_all_paths = any(map(is_for_all_paths, leaves))
+        key = structure, on_all_paths, tuple([spec_of(wrap(x)) for x in leaves])
         known = self._known.get(key)
         is_fresh = known is None
         if known is None:
             pattern = self._request.pattern
             if pattern is None:
-                pattern = self._detect(args, kwargs)
+                pattern = self._detect(args, kwargs, on_all_paths)
             size = sum([prod(spec_of(leaf).shape) for leaf in chosen.leaves])
             if pattern.shape[1] != size:
                 raise ShapeError(
                     f"{name}: pattern has {pattern.shape[1]} columns, but the arguments have {size}"
                     " elements."
                 )
-            known = self._known[key] = self._made(pattern)
+            known = self._known[key] = self._made(pattern, on_all_paths)
         return known, chosen, key, is_fresh
 
-    def _made(self, pattern: Pattern) -> _Prepared:
+    def _made(self, pattern: Pattern, on_all_paths: bool) -> _Prepared:
         how = self._compress(pattern)
 
         def values(*args: Any, **kwargs: Any) -> tuple[Any, ResultForm, Tensor]:
             self._check_path(prepared, args, kwargs)
             return self._values(how, args, kwargs)
 
-        prepared = _Prepared(how, jit(update_wrapper(values, self._request.function, updated=())))
+        compiled = jit(update_wrapper(values, self._request.function, updated=()))
+        prepared = _Prepared(how, compiled, on_all_paths)
         return prepared
 
     def _check_path(
@@ -242,7 +248,7 @@ class SparseDerivative:
         """
         if self._request.pattern is None and prepared.trusting != get_ident():
             pattern = prepared.how.pattern
-            merged = pattern | self._detect(args, kwargs)
+            merged = pattern | self._detect(args, kwargs, prepared.on_all_paths)
             if merged.nnz > pattern.nnz:
                 raise _AnotherPathError(merged)
 
@@ -253,7 +259,7 @@ class SparseDerivative:
         try:
             values = self._run(prepared, is_fresh, args, kwargs)
         except _AnotherPathError as another:
-            prepared = self._known[key] = self._made(another.pattern)
+            prepared = self._known[key] = self._made(another.pattern, prepared.on_all_paths)
             values = self._run(prepared, True, args, kwargs)
         self._check(values[2], prepared, args, kwargs, chosen)
         return values, prepared, chosen

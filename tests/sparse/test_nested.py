@@ -100,13 +100,27 @@ def test_examples_that_take_different_paths(kind: str, transform: str) -> None:
     assert_allclose(np.asarray(alone), expected, rtol=1e-12, atol=1e-14)
 
 
+def test_a_batch_of_compiled_matrices_has_one_pattern() -> None:
+    """A program is for all values of its arguments, whichever path its first call took."""
+    compiled = fg.jit(sparse.jacobian(branching))
+    dense = fg.jacfwd(branching)
+    for x in BATCH:
+        J = compiled(x)
+        assert J.nnz == 11
+        assert_allclose(np.asarray(J.toarray()), np.asarray(dense(x)), rtol=1e-12, atol=1e-14)
+    out = fg.vmap(compiled)(BATCH)
+    expected = np.stack([np.asarray(dense(x)) for x in BATCH])
+    assert_allclose(np.asarray(out.toarray()), expected, rtol=1e-12, atol=1e-14)
+
+
 def test_a_function_that_closes_over_examples_of_different_paths() -> None:
     def shifted(x: Any, transform: Any = sparse.jacobian) -> Any:
         return transform(lambda y: y * y[::-1] if x[0] > 1 else y + x[0])(x[1:])
 
-    out = fg.vmap(lambda x: shifted(x).toarray())(BATCH)
     expected = fg.vmap(lambda x: shifted(x, fg.jacfwd))(BATCH)
-    assert_allclose(np.asarray(out), np.asarray(expected), rtol=1e-12)
+    batched = fg.vmap(lambda x: shifted(x).toarray())
+    for apply in (batched, fg.jit(batched)):
+        assert_allclose(np.asarray(apply(BATCH)), np.asarray(expected), rtol=1e-12)
 
 
 def test_more_paths_than_a_program_has() -> None:
