@@ -118,6 +118,11 @@ def chosen_block(a: Nonzeros, key: Any) -> tuple[Nonzeros, tuple[bool, ...]]:
     if len(keys) > 2:
         raise AxisError(f"A[key]: a sparse array has 2 axes, got {len(keys)} keys.")
     rows, columns = (*keys, slice(None), slice(None))[:2]
+    if np.ndim(rows) == np.ndim(columns) == 1:
+        raise AxisError(
+            "A[rows, columns]: two arrays would select single elements, as in NumPy. Write"
+            " A[rows][:, columns] for the block, or A.toarray()[rows, columns] for the elements."
+        )
     chosen_rows = _chosen(rows, a.pattern.shape[0], 0)
     chosen_columns = _chosen(columns, a.pattern.shape[1], 1)
     return _block(a, chosen_rows, chosen_columns), (is_whole(rows), is_whole(columns))

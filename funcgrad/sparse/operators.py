@@ -17,7 +17,7 @@ from funcgrad._core.specs import spec_of
 from funcgrad._hints.lookup import answering
 from funcgrad._hints.optional_packages import optional_package
 from funcgrad._staging.jit import jit
-from funcgrad._transforms.arguments import check_function
+from funcgrad._transforms.arguments import check_function, choose
 from funcgrad._transforms.forward import jvp
 from funcgrad._transforms.jacobian import hvp
 from funcgrad._transforms.reverse import vjp
@@ -52,6 +52,11 @@ def jacobian_operator(f: Callable[..., Any]) -> Callable[[Any], Any]:
         From the argument to a ``scipy.sparse.linalg.LinearOperator`` between vectors: the leaves of
         the trees, one after another.
 
+    Raises
+    ------
+    DifferentiationError
+        An array of the argument holds integers or booleans.
+
     Examples
     --------
     >>> import funcgrad as fg
@@ -69,6 +74,7 @@ def _operators(f: Callable[..., Any]) -> Callable[[Any], Any]:
         return lambda v: ravel(f(unravel(v)))[0]
 
     def operator(x: Any) -> Any:
+        choose("sparse.jacobian_operator", f, (x,), 0)
         point, unravel = ravel(x)
         g = flat(x, unravel)
         out = spec_of(np.asarray(g(point)))
@@ -100,6 +106,12 @@ def hessian_operator(f: Callable[..., Any]) -> Callable[[Any], Any]:
     callable
         From the argument to a symmetric ``scipy.sparse.linalg.LinearOperator``.
 
+    Raises
+    ------
+    DifferentiationError
+        An array of the argument holds integers or booleans; or the result is not one real number,
+        which the first product finds out.
+
     Examples
     --------
     >>> import funcgrad as fg
@@ -111,6 +123,7 @@ def hessian_operator(f: Callable[..., Any]) -> Callable[[Any], Any]:
     check_function("sparse.hessian_operator", f)
 
     def operator(x: Any) -> Any:
+        choose("sparse.hessian_operator", f, (x,), 0)
         point, unravel = ravel(x)
         product = jit(lambda point, v: hvp(lambda p: f(unravel(p)), (point,), (v,)))
 

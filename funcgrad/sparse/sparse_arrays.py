@@ -38,6 +38,7 @@ from funcgrad.sparse.matrix_arithmetic import (
     matrix_sum,
 )
 from funcgrad.sparse.patterns import Pattern
+from funcgrad.tensor.conversion import is_operand_of_scipy
 from funcgrad.tensor.tensor import Tensor, wrap
 
 KEEP_ZERO: Final = frozenset(
@@ -88,11 +89,13 @@ class SparseArray:
         if method == "__call__" and not options:
             if len(inputs) == 1 and name in KEEP_ZERO:
                 return self._with(getattr(fnp, name)(self.data))
+            if name in _BY_NAME and inputs[0] is self:
+                return _BY_NAME[name](*inputs)
             if name in _OPERATORS and inputs[-1] is self:
                 return getattr(self, _OPERATORS[name])(inputs[0])
         raise ArgumentError(
             f"np.{name} of a sparse array is not there: it would be dense, or has no rule. Write"
-            f" np.{name}(A.toarray()), or A.map(f) for an elementwise function with f(0) = 0."
+            f" np.{name} of A.toarray(), or A.map(f) for an elementwise function with f(0) = 0."
         )
 
     def __array_function__(
@@ -183,10 +186,15 @@ class SparseArray:
             )
         return self._with(f(wrap(self.data)))
 
-    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NoReturn:
+    def __array__(
+        self, dtype: DTypeLike | None = None, copy: bool | None = None
+    ) -> np.ndarray[Any, Any]:
+        if is_operand_of_scipy():
+            return np.array(None)  # so SciPy leaves S @ A to __rmatmul__
         raise LeafError(
             "np.asarray(A) of a sparse array would make it dense. Write A.toarray() for a dense"
-            " tensor, or A.to_scipy() for SciPy's sparse array."
+            " tensor, A.map(f) for an elementwise function with f(0) = 0, or A.to_scipy() for"
+            " SciPy's sparse array."
         )
 
     # Products.
@@ -256,6 +264,7 @@ class SparseArray:
 
     def _scaled(self, other: Operand, combine: Callable[..., Tensor], sign: str) -> Any:
         if (sparse := sparse_operand(other)) is not None:
+            _check_star(other)
             return SparseArray(*elementwise_product(self._nonzeros, sparse._nonzeros))
         x = fnp.asarray(other)
         if x.ndim == 0:
@@ -408,10 +417,21 @@ def operated(name: str, x: Operand, y: Operand) -> Any:
             f"{name} of a tensor and a sparse array would be dense. Write A.toarray() for the"
             " sparse array."
         )
+    if name == "multiply":
+        _check_star(x, y)
     first, second = [
         converted if (converted := sparse_operand(v)) is not None else v for v in (x, y)
     ]
     return _BY_NAME[name](first, second)
+
+
+def _check_star(*operands: Operand) -> None:
+    if any(map(scipy_sparse().isspmatrix, operands)):
+        raise ArgumentError(
+            "A * S with a sparse matrix of SciPy, such as csr_matrix: for these * is the product of"
+            " matrices, for sparse arrays elementwise. Write A @ S, or A.multiply("
+            "scipy.sparse.csr_array(S))."
+        )
 
 
 def _check_sizes(what: str, size: int, axis: Shape, shape: Shape) -> None:

@@ -217,7 +217,7 @@ class Conversions(AbsentAttributes):
         try:
             array = np.asarray(self._reveal("A NumPy function or np.asarray on t", exact=True))
         except TracerError as error:
-            if _is_operand_of_scipy():
+            if is_operand_of_scipy():
                 return np.array(None)  # so SciPy leaves S @ t to __rmatmul__
             raise held_by_an_array(error) from None
         kind = array.dtype if dtype is None else np.dtype(dtype)
@@ -261,7 +261,7 @@ class Conversions(AbsentAttributes):
 _OPERATORS: Final = frozenset("__matmul__ __mul__ __truediv__ __add__ __sub__ __pow__ dot".split())
 
 
-def _is_operand_of_scipy() -> bool:
+def is_operand_of_scipy() -> bool:
     """Whether an operator of SciPy's sparse arrays asks for an array, and not a function."""
     frame, name = sys._getframe(2), ""
     module = frame.f_globals.get("__name__", "")

@@ -140,8 +140,40 @@ def test_scipys_arrays_on_either_side() -> None:
         assert_allclose(np.asarray(left), expected)
         assert_allclose(np.asarray(right), expected)
     A: Any = sparse.from_scipy(S)
-    assert_allclose(np.asarray((A @ S.T).toarray()), (S @ S.T).toarray())
     assert_allclose(np.asarray(sum([A, S, A]).toarray()), 3 * S.toarray())
+    products: dict[str, tuple[Callable[[Any, Any], Any], Any]] = {
+        "A @ S.T": (lambda A, S: A @ S.T, S @ S.T),
+        "S @ A.T": (lambda A, S: S @ A.T, S @ S.T),
+        "S.dot": (lambda A, S: S.dot(A.T), S @ S.T),
+        "columns": (lambda A, S: S.tocsc() @ A.T, S @ S.T),
+        "A * S": (lambda A, S: A * S, S * S),
+        "S * A": (lambda A, S: S * A, S * S),
+        "S + A": (lambda A, S: S + A, S + S),
+        "S - A": (lambda A, S: S - 2.0 * A, -S),
+    }
+    for f, expected in products.values():
+        for apply in (lambda f: f, fg.jit):
+            out = apply(lambda A, f=f: f(A, S))(A)
+            assert isinstance(out, SparseArray)
+            assert_allclose(np.asarray(out.toarray()), expected.toarray(), atol=1e-14)
+
+
+def test_operators_by_the_names_of_numpy() -> None:
+    S, x = drawn(5), np.arange(5.0)
+    A: Any = sparse.from_scipy(S)
+    numpy: Any = np
+    for f in (
+        lambda A: numpy.matmul(A, x),
+        lambda A: numpy.matmul(x[:4], A),
+        lambda A: numpy.multiply(A, 2.0),
+        lambda A: numpy.multiply(x, A),
+        lambda A: numpy.divide(A, 2.0),
+        lambda A: numpy.add(A, A),
+        lambda A: numpy.subtract(A, 0.5 * A),
+    ):
+        out, expected = f(A), f(S.toarray())
+        out = out.toarray() if isinstance(out, SparseArray) else out
+        assert_allclose(np.asarray(out), np.asarray(expected), atol=1e-15)
 
 
 def test_functions_that_keep_zero() -> None:
@@ -197,7 +229,7 @@ REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
     "function by NumPy": (np.sum, r"np\.sum of a sparse array is not there. Write A\.sum\("),
     "in a module of NumPy": (np.linalg.det, r"Write np\.linalg\.det of A\.toarray\(\)"),
     "several": (lambda A: np.vstack([np.ones(5), A]), r"np\.vstack of a sparse array"),
-    "cosine": (np.cos, r"np\.cos\(A\.toarray\(\)\)"),
+    "cosine": (np.cos, r"np\.cos of A\.toarray\(\)"),
     "map": (lambda A: A.map(fnp.cos), "is 1.0 at 0"),
     "power": (lambda A: A**0, "has to be positive"),
     "quotient": (lambda A: A / A, "divides by the zeros"),
@@ -206,6 +238,14 @@ REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
     "shapes": (lambda A: A + A.T, "do not fit"),
     "product": (lambda A: A @ A, "as many columns as B has rows"),
     "index": (lambda A: A[7], "axis 0 of size 4"),
+    "pairs": (lambda A: A[[0, 1], [1, 2]], r"Write A\[rows\]\[:, columns\] for the block"),
+    "times a matrix": (lambda A: A * scipy.sparse.csr_matrix((4, 5)), "Write A @ S, or A.multiply"),
+    "a matrix times": (lambda A: scipy.sparse.csr_matrix((4, 5)) * A, "Write A @ S, or A.multiply"),
+    "a tensor times": (
+        lambda A: fnp.ones(5) * scipy.sparse.csr_matrix((4, 5)),
+        "Write A @ S, or A.multiply",
+    ),
+    "map by fnp": (fnp.sin, r"A\.map\(f\) for an elementwise function"),
     "three keys": (lambda A: A[0, 0, 0], "2 axes, got 3 keys"),
     "axis": (lambda A: A.sum(axis=2), "axis has to be 0, 1, -1 or -2"),
     "broadcast": (lambda A: A * np.ones(3), "has to broadcast"),

@@ -229,3 +229,9 @@ def test_operators() -> None:
     assert_allclose(A.rmatvec(v[:6]), dense.T @ v[:6])
     H = sparse.hessian_operator(rosenbrock)(X)
     assert_allclose(H @ v, np.asarray(fg.hessian(rosenbrock)(X)) @ v)
+
+
+def test_operators_of_integers() -> None:
+    for operator in (sparse.jacobian_operator, sparse.hessian_operator):
+        with pytest.raises(fg.errors.DifferentiationError, match="_operator: x is of dtype int64"):
+            operator(rosenbrock)(np.arange(5))
