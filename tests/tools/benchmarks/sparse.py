@@ -5,15 +5,17 @@ Each row is the least of several runs, and what it is divided by was measured in
     python -m tests.tools.benchmarks.sparse
     python -m tests.tools.benchmarks.sparse --large
 
-Where JAX and asdex are installed (``pip install jax asdex``), their times are shown beside ours, in
-turns with them, on one core.
+Where JAX, asdex and CasADi are installed (``pip install jax asdex casadi``), their times are shown
+beside ours, in turns with them, on one core. JAX alone gets our colors, as sparsejac would.
 """
 
 import argparse
 import os
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
+from time import process_time
 from typing import Any
 
 import numpy as np
@@ -24,6 +26,7 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import nn, sparse
 from funcgrad.scipy.sparse.linalg import spsolve
+from funcgrad.sparse.compression import Compression
 from tests.tools.benchmarks.measured import seconds
 
 
@@ -45,7 +48,11 @@ def brusselator(n: int, xp: Any = fnp) -> tuple[Callable[[Any], Any], np.ndarray
 
 
 def rosenbrock(x: Any) -> Any:
-    return (100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (1.0 - x[:-1]) ** 2).sum()
+    return terms(x).sum()
+
+
+def terms(x: Any) -> Any:
+    return 100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (1.0 - x[:-1]) ** 2
 
 
 def shown(name: str, time: float, other: str = "", base: float = 0.0) -> None:
@@ -61,9 +68,11 @@ def jacobians(n: int) -> None:
     shown(f"{name}: first Jacobian", seconds(lambda: sparse.jacobian(f)(w), repeats=3))
     jacobian, compiled = sparse.jacobian(f), fg.jit(f)
     state = fg.tensor(w)
-    jacobian(state), compiled(state)
+    elements = fg.jit(lambda x: jacobian(x).data)
+    jacobian(state), compiled(state), elements(state)
     base = seconds(lambda: compiled(state), 50)
     shown(f"{name}: Jacobian", seconds(lambda: jacobian(state), 50), "a function", base)
+    shown(f"{name}: under jit", seconds(lambda: elements(state), 50), "a function", base)
 
 
 def hessians() -> None:
@@ -75,6 +84,67 @@ def hessians() -> None:
     hessian(x), compiled(x)
     base = seconds(lambda: compiled(x), 50)
     shown("Rosenbrock, 10,000: Hessian", seconds(lambda: hessian(x), 50), "a gradient", base)
+
+
+def in_turns(name: str, ours: Callable[[], Any], others: dict[str, Callable[[], Any]]) -> None:
+    """The least times of several rounds, and their ratios."""
+    works = [ours, *others.values()]
+    rounds = [[seconds(work, 30, 0.05) for work in works] for _ in range(15)]
+    mine, *bases = np.min(rounds, axis=0)
+    for other, base in zip(others, bases, strict=True):
+        shown(name, mine, other, base)
+
+
+def colored_by_jax(jax: Any, jnp: Any, f: Any, how: Compression) -> Any:
+    """The elements of a Jacobian by JAX: products in all colors, from which elements are taken."""
+    seeds = how.columns == np.arange(how.forward_count)[:, None]
+
+    def elements(x: Any) -> Any:
+        directions = jnp.asarray(seeds, x.dtype).reshape(-1, *x.shape)
+        products = jax.vmap(lambda t: jax.jvp(f, (x,), (t,))[1])(directions)
+        return products.reshape(-1)[how.places]
+
+    return jax.jit(elements)
+
+
+def beside_casadi(n: int) -> None:
+    """A Jacobian by both kinds of CasADi's expressions, and a Hessian."""
+    casadi: Any = import_module("casadi")
+
+    class Arrays:
+        @staticmethod
+        def roll(x: Any, shift: int, axis: int) -> Any:
+            parts = (x[-shift:, :], x[:-shift, :]) if axis == 0 else (x[:, -shift:], x[:, :-shift])
+            return (casadi.horzcat if axis else casadi.vertcat)(*parts)
+
+        @staticmethod
+        def stack(arrays: Any) -> Any:
+            return casadi.vertcat(*[casadi.vec(array.T) for array in arrays])
+
+    f, w = brusselator(n, Arrays)
+    g, x = brusselator(n)[0], np.random.default_rng(0).uniform(size=10_000)
+    jacobian, hessian = sparse.jacobian(g), sparse.hessian(rosenbrock)
+    pairs: list[Any] = []
+    for kind in ("SX", "MX"):
+        begun = process_time()
+        unknowns = getattr(casadi, kind).sym("w", w.size)
+        out = f([casadi.reshape(unknowns[k * n * n : (k + 1) * n * n], n, n).T for k in (0, 1)])
+        colors = casadi.Function("f", [unknowns], [out]).jac_sparsity(0, 0).uni_coloring()
+        colored = process_time()
+        theirs = casadi.Function("J", [unknowns], [casadi.jacobian(out, unknowns)])
+        ended, name = process_time(), f"CasADi's {kind}, {colors.size2()} colors"
+        shown(f"{name}: pattern and colors", colored - begun)
+        shown(f"{name}: first Jacobian", ended - begun)
+        pairs.append((f"Jacobian, CasADi's {kind}", jacobian, w, theirs))
+    begun, unknowns = process_time(), casadi.SX.sym("x", x.size)
+    second = casadi.hessian(casadi.sum1(terms(unknowns)), unknowns)[0]
+    theirs = casadi.Function("H", [unknowns], [second])
+    shown("CasADi's SX: first Hessian", process_time() - begun)
+    pairs.append(("Hessian, CasADi's SX", hessian, x, theirs))
+    for name, ours, point, other in pairs:
+        state, there = fg.tensor(point), casadi.DM(point.reshape(-1))
+        assert np.allclose(ours(state).toarray(), other(there).full())
+        in_turns(name, partial(ours, state), {"CasADi's": partial(other, there)})
 
 
 def beside_asdex(n: int) -> None:
@@ -98,15 +168,12 @@ def beside_asdex(n: int) -> None:
         state, their_state = fg.tensor(at), jnp.asarray(at)
         elements = np.asarray(theirs(their_state).todense())
         assert np.allclose(np.sort(ours(state)), np.sort(elements[elements != 0]))
-        rounds = [
-            (
-                seconds(lambda: ours(state), 30, 0.05),
-                seconds(lambda: theirs(their_state).data.block_until_ready(), 30, 0.05),
-            )
-            for _ in range(15)
-        ]
-        mine, base = np.min(rounds, axis=0)
-        shown(f"{name}: elements", mine, "asdex's", base)
+        others = {"asdex's": lambda: theirs(their_state).data.block_until_ready()}
+        if name == "Jacobian":
+            by_jax = colored_by_jax(jax, jnp, there, derivative._prepared((state,), {})[0].how)
+            assert np.allclose(ours(state), by_jax(their_state))
+            others["JAX's, with our colors"] = lambda: by_jax(their_state).block_until_ready()
+        in_turns(f"{name}: elements", lambda: ours(state), others)
 
     f, g = [brusselator(n, xp)[0] for xp in (fnp, jnp)]
     compare("Jacobian", sparse.jacobian, f, asdex.jacobian, g, asdex.jacobian_coloring)
@@ -127,11 +194,19 @@ def matrices(n: int) -> None:
     shown(f"{name}: spsolve", seconds(lambda: spsolve(A, b)), "SciPy's", base)
     shown(f"{name}: with its gradient", seconds(lambda: slope(A, b)), "SciPy's", base)
     shown(f"{name}: the same under jit", seconds(lambda: compiled(A, b)), "SciPy's", base)
-    multiply, x = fg.jit(lambda A, x: A @ x), fg.tensor(b)
-    multiply(A, x)
-    base = seconds(lambda: theirs @ b, 50)
-    shown(f"{name}: A @ x", seconds(lambda: A @ x, 50), "SciPy's", base)
-    shown(f"{name}: A @ x under jit", seconds(lambda: multiply(A, x), 50), "SciPy's", base)
+    x, X = fg.tensor(b), fg.tensor(np.stack([b] * 8, axis=1))
+    slopes = fg.grad(lambda A, x: fnp.sum((A @ x) ** 2), (0, 1))
+    for what, f, v, base in (
+        ("A @ x", lambda A, x: A @ x, x, lambda: theirs @ b),
+        ("x @ A", lambda A, x: x @ A, x, lambda: b @ theirs),
+        ("A @ X, 8 columns", lambda A, x: A @ x, X, lambda: theirs @ np.asarray(X)),
+        ("A @ x and its gradients", slopes, x, lambda: theirs @ b),
+    ):
+        compiled = fg.jit(f)
+        compiled(A, v)
+        other = {"SciPy's": base}
+        in_turns(f"{name}: {what}", partial(f, A, v), other)
+        in_turns(f"{name}: {what} under jit", partial(compiled, A, v), other)
 
 
 def segments() -> None:
@@ -155,6 +230,8 @@ def main() -> None:
     if find_spec("jax") and find_spec("asdex"):
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
         beside_asdex(71)
+    if find_spec("casadi"):
+        beside_casadi(71)
     for n in (71, 400) if large else (71,):
         matrices(n)
     segments()
