@@ -19,7 +19,7 @@ import funcgrad.numpy as fnp
 from funcgrad._core.users_values import ArrayLike
 from funcgrad._transforms.arguments import is_whole
 from funcgrad.errors import ArgumentError, FuncgradError, ShapeError
-from funcgrad.sparse.element_rows import Indices, scipy_sparse
+from funcgrad.sparse.element_rows import Indices, compressed_rows
 from funcgrad.sparse.patterns import Pattern
 from funcgrad.sparse.sparse_arrays import SparseArray, sparse_operand
 from funcgrad.tensor.tensor import wrap
@@ -72,9 +72,7 @@ def array(
             + (f" from {starts[0]} to {starts[-1]}." if len(starts) else ".")
         )
     _check_indices(columns, starts, width)
-    parts = np.ones(len(columns), np.bool_), columns, starts
-    matrix = scipy_sparse().csr_array(parts, shape=(rows, width))
-    return SparseArray(values, Pattern(matrix))
+    return SparseArray(values, Pattern(compressed_rows(columns, starts, (rows, width))))
 
 
 def _checked_shape(operation: str, shape: object) -> tuple[int, int]:
@@ -124,8 +122,7 @@ def _from_places(
     """A sparse array of elements at distinct places, in any order."""
     order = np.lexsort((columns, rows))
     starts = np.searchsorted(rows[order], np.arange(shape[0] + 1))
-    parts = np.ones(len(order), np.bool_), columns[order], starts
-    pattern = Pattern(scipy_sparse().csr_array(parts, shape=shape))
+    pattern = Pattern(compressed_rows(columns[order], starts, shape))
     return SparseArray(fnp.take(wrap(data), order, axis=-1), pattern)
 
 

@@ -48,7 +48,7 @@ def numbered(shape: Sequence[int]) -> Indices:
 def identity_rows(count: int, width: int, start: int) -> Rows:
     """Rows of an argument: element ``k`` depends on column ``start + k``."""
     columns = np.arange(start, start + count, dtype=np.int64)
-    return _rows(columns, np.arange(count + 1, dtype=np.int64), (count, width))
+    return compressed_rows(columns, np.arange(count + 1, dtype=np.int64), (count, width))
 
 
 def no_rows(count: int, width: int) -> Rows:
@@ -56,7 +56,7 @@ def no_rows(count: int, width: int) -> Rows:
     return scipy_sparse().csr_array((count, width), dtype=np.bool_)
 
 
-def _rows(columns: Indices, starts: Indices, shape: tuple[int, int]) -> Rows:
+def compressed_rows(columns: Indices, starts: Indices, shape: tuple[int, int]) -> Rows:
     return scipy_sparse().csr_array((np.ones(len(columns), np.bool_), columns, starts), shape=shape)
 
 

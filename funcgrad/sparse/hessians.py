@@ -19,19 +19,18 @@ import numpy as np
 from funcgrad._core import pytrees
 from funcgrad._core.specs import spec_of
 from funcgrad._hints.lookup import answering
-from funcgrad._transforms.arguments import Chosen, check_argnums, check_function, choose
+from funcgrad._transforms.arguments import check_argnums, check_function, choose
 from funcgrad._transforms.callables import Argnums
 from funcgrad._transforms.forward import jvp
 from funcgrad._transforms.reverse import grad
 from funcgrad.errors import ArgumentError, DifferentiationError
 from funcgrad.sparse.compression import Compression, compressed, symmetric_compression
-from funcgrad.sparse.patterns import Pattern, PatternLike, detected
+from funcgrad.sparse.patterns import Pattern, PatternLike
 from funcgrad.sparse.sparse_derivatives import (
     DerivativeRequest,
     MatrixBlock,
     ResultForm,
     SparseDerivative,
-    pushed_through,
 )
 from funcgrad.tensor.tensor import Tensor, wrap
 
@@ -40,8 +39,7 @@ class SparseHessian(SparseDerivative):
     """A function that returns a sparse Hessian; see ``hessian``."""
 
     def __init__(self, request: DerivativeRequest) -> None:
-        super().__init__(request)
-        self._slope = _gradient(request.function, request.argnums)
+        super().__init__(request, _gradient(request.function, request.argnums))
 
     def lower(self, *args: Any, **kwargs: Any) -> Any:
         """The lower triangle, with the diagonal, as solvers for symmetric matrices want it.
@@ -56,11 +54,6 @@ class SparseHessian(SparseDerivative):
         matrix.eliminate_zeros()
         return MatrixBlock(below, Pattern(matrix)).of(data, data.dtype)
 
-    def _pushed(
-        self, v: np.ndarray, args: tuple[Any, ...], kwargs: Mapping[str, Any], chosen: Chosen
-    ) -> Any:
-        return pushed_through(self._slope, v, args, kwargs, chosen)
-
     def _compress(self, pattern: Pattern) -> Compression:
         if self._request.pattern is None:
             pattern = pattern | pattern.transposed
@@ -69,18 +62,6 @@ class SparseHessian(SparseDerivative):
                 f"{self._request.name}: pattern has to be symmetric, as Hessians are."
             )
         return symmetric_compression(pattern)
-
-    def _detect(
-        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], on_all_paths: bool
-    ) -> Pattern:
-        return detected(
-            self._request.name,
-            self._slope,
-            self._request.argnums,
-            args,
-            kwargs,
-            on_all_paths=on_all_paths,
-        )
 
     def _values(
         self, how: Compression, args: tuple[Any, ...], kwargs: Mapping[str, Any]
@@ -96,7 +77,7 @@ class SparseHessian(SparseDerivative):
             )
 
         def run(*leaves: Tensor) -> list[Any]:
-            return pytrees.leaves(self._slope(*chosen.arguments(args, leaves), **kwargs))
+            return pytrees.leaves(self._function(*chosen.arguments(args, leaves), **kwargs))
 
         def push(*tangents: Tensor) -> Any:
             return jvp(run, primals, tangents)[1]

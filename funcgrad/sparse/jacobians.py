@@ -24,7 +24,7 @@ from funcgrad._transforms.forward import jvp
 from funcgrad._transforms.reverse import vjp
 from funcgrad.errors import DifferentiationError, ShapeError
 from funcgrad.sparse.compression import Compression, check_mode, compressed, compression
-from funcgrad.sparse.patterns import Pattern, PatternLike, detected
+from funcgrad.sparse.patterns import Pattern, PatternLike
 from funcgrad.sparse.sparse_derivatives import DerivativeRequest, ResultForm, SparseDerivative
 from funcgrad.tensor.tensor import Tensor, wrap
 
@@ -155,26 +155,13 @@ class _SparseJacobian(SparseDerivative):
         self, request: DerivativeRequest, mode: str | None, holomorphic: bool, gives_value: bool
     ) -> None:
         check_mode(mode)
-        super().__init__(request)
+        super().__init__(request, request.function)
         self._mode = mode
         self._is_holomorphic = holomorphic
         self._gives_value = gives_value
 
     def _compress(self, pattern: Pattern) -> Compression:
         return compression(pattern, self._mode)
-
-    def _detect(
-        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], on_all_paths: bool
-    ) -> Pattern:
-        request = self._request
-        return detected(
-            request.name,
-            request.function,
-            request.argnums,
-            args,
-            kwargs,
-            on_all_paths=on_all_paths,
-        )
 
     def _returned(self, out: Any, matrix: Any) -> Any:
         return (out, matrix) if self._gives_value else matrix

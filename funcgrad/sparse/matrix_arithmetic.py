@@ -16,7 +16,7 @@ from funcgrad._core.specs import Shape, dtype_of, shape_of
 from funcgrad._core.trace import concrete
 from funcgrad._transforms.arguments import is_whole
 from funcgrad.errors import AxisError, ShapeError
-from funcgrad.sparse.element_rows import Indices, scipy_sparse
+from funcgrad.sparse.element_rows import Indices, compressed_rows, scipy_sparse
 from funcgrad.sparse.patterns import Pattern
 from funcgrad.tensor.tensor import wrap
 
@@ -60,8 +60,7 @@ def _of_keys(keys: Indices, shape: tuple[int, int]) -> Pattern:
     """The pattern of ascending keys."""
     width = max(shape[1], 1)
     starts = np.searchsorted(keys, width * np.arange(shape[0] + 1))
-    parts = np.ones(len(keys), np.bool_), keys % width, starts
-    return Pattern(scipy_sparse().csr_array(parts, shape=shape))
+    return Pattern(compressed_rows(keys % width, starts, shape))
 
 
 def matrix_sum(a: Nonzeros, b: Nonzeros) -> Nonzeros:

@@ -37,6 +37,7 @@ from funcgrad.sparse.dependence import PatternWalk
 from funcgrad.sparse.element_rows import (
     Indices,
     Rows,
+    compressed_rows,
     identity_rows,
     no_rows,
     scipy_sparse,
@@ -158,8 +159,7 @@ class Pattern:
     @cached_property
     def matrix(self) -> Any:
         """The pattern as a boolean ``scipy.sparse.csr_array``."""
-        ones = np.ones(self.nnz, np.bool_)
-        return scipy_sparse().csr_array((ones, self.indices, self.indptr), shape=self.shape)
+        return compressed_rows(self.indices, self.indptr, self.shape)
 
     @cached_property
     def row_numbers(self) -> Indices:
@@ -250,7 +250,6 @@ class Pattern:
     def load(cls, path: str | PathLike[str]) -> Pattern:
         """Load a pattern that ``save`` wrote; shapes of leaves are flat."""
         with np.load(path, allow_pickle=False) as file:
-            parts = np.ones(len(file["indices"]), np.bool_), file["indices"], file["indptr"]
             rows, columns = [
                 [
                     Leaf(str(name), (int(size),))
@@ -258,7 +257,7 @@ class Pattern:
                 ]
                 for side in ("rows", "columns")
             ]
-            matrix = scipy_sparse().csr_array(parts, shape=tuple(file["shape"].tolist()))
+            matrix = compressed_rows(file["indices"], file["indptr"], tuple(file["shape"].tolist()))
         return cls(matrix, rows, columns)
 
     def plot(self, ax: Any = None) -> Any:

@@ -28,8 +28,8 @@ from funcgrad._transforms.callables import Argnums
 from funcgrad._transforms.forward import jvp
 from funcgrad.errors import ArgumentError, CheckError, ShapeError
 from funcgrad.sparse.compression import Compression
-from funcgrad.sparse.element_rows import Indices, scipy_sparse
-from funcgrad.sparse.patterns import Pattern, is_for_all_paths
+from funcgrad.sparse.element_rows import Indices
+from funcgrad.sparse.patterns import Pattern, detected, is_for_all_paths
 from funcgrad.sparse.sparse_arrays import SparseArray
 from funcgrad.tensor.tensor import Tensor, wrap
 
@@ -150,12 +150,13 @@ class _AnotherPathError(Exception):
 class SparseDerivative:
     """A function that returns a sparse matrix of derivatives; see ``jacobian`` and ``hessian``.
 
+    The matrix is the Jacobian of a function: of the user's, or of its gradient.
     The pattern is detected and colored at the first call for arguments of certain shapes and
     dtypes, and whenever the function takes a new path through its control flow.
     """
 
-    def __init__(self, request: DerivativeRequest) -> None:
-        self._request = request
+    def __init__(self, request: DerivativeRequest, function: Callable[..., Any]) -> None:
+        self._request, self._function = request, function
         self._known: dict[Hashable, _Prepared] = {}
         update_wrapper(self, request.function, updated=())
 
@@ -168,11 +169,6 @@ class SparseDerivative:
         raise NotImplementedError
 
     def _compress(self, pattern: Pattern) -> Compression:
-        raise NotImplementedError
-
-    def _detect(
-        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], on_all_paths: bool
-    ) -> Pattern:
         raise NotImplementedError
 
     def _returned(self, out: Any, matrix: Any) -> Any:
@@ -239,6 +235,12 @@ class SparseDerivative:
         prepared = _Prepared(how, compiled, on_all_paths)
         return prepared
 
+    def _detect(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], on_all_paths: bool
+    ) -> Pattern:
+        name, argnums = self._request.name, self._request.argnums
+        return detected(name, self._function, argnums, args, kwargs, on_all_paths=on_all_paths)
+
     def _check_path(
         self, prepared: _Prepared, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> None:
@@ -298,8 +300,7 @@ class SparseDerivative:
             )
         pattern = prepared.how.pattern
         v = np.cos(np.arange(1, pattern.shape[1] + 1) ** 2)
-        parts = (np.asarray(value), pattern.indices, pattern.indptr)
-        matrix = scipy_sparse().csr_array(parts, shape=pattern.shape)
+        matrix = pattern.layout.matrix(np.asarray(value))
         expected, product = self._pushed(v, args, kwargs, chosen), matrix @ v
         scale = abs(matrix) @ abs(v) + abs(expected)
         precision = np.finfo(np.result_type(expected, np.float32)).eps
@@ -317,25 +318,15 @@ class SparseDerivative:
         self, v: np.ndarray, args: tuple[Any, ...], kwargs: Mapping[str, Any], chosen: Chosen
     ) -> Any:
         """The product of the matrix with a vector, by forward mode."""
-        return pushed_through(self._request.function, v, args, kwargs, chosen)
+        start, tangents = 0, []
+        for leaf in chosen.leaves:
+            spec = spec_of(leaf)
+            size = prod(spec.shape)
+            tangents.append(v[start : start + size].reshape(spec.shape).astype(spec.dtype))
+            start += size
 
+        def run(*leaves: Tensor) -> Any:
+            return pytrees.leaves(self._function(*chosen.arguments(args, leaves), **kwargs))
 
-def pushed_through(
-    f: Callable[..., Any],
-    v: np.ndarray,
-    args: tuple[Any, ...],
-    kwargs: Mapping[str, Any],
-    chosen: Chosen,
-) -> Any:
-    start, tangents = 0, []
-    for leaf in chosen.leaves:
-        spec = spec_of(leaf)
-        size = prod(spec.shape)
-        tangents.append(v[start : start + size].reshape(spec.shape).astype(spec.dtype))
-        start += size
-
-    def run(*leaves: Tensor) -> Any:
-        return pytrees.leaves(f(*chosen.arguments(args, leaves), **kwargs))
-
-    pushed = jvp(run, [wrap(leaf) for leaf in chosen.leaves], tangents)[1]
-    return np.concatenate([np.asarray(leaf).reshape(-1) for leaf in pushed])
+        pushed = jvp(run, [wrap(leaf) for leaf in chosen.leaves], tangents)[1]
+        return np.concatenate([np.asarray(leaf).reshape(-1) for leaf in pushed])
