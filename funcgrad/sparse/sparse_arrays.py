@@ -161,9 +161,22 @@ class SparseArray:
     todense = toarray
 
     def to_scipy(self) -> Any:
-        """The matrix as a ``scipy.sparse.csr_array``, which owns copies."""
-        parts = np.array(self.data), self.indices.copy(), self.indptr.copy()
-        return scipy_sparse().csr_array(parts, shape=self.pattern.shape)
+        """The matrix as a ``scipy.sparse.csr_array``, which owns copies.
+
+        Raises
+        ------
+        ShapeError
+            It is a batch of matrices.
+        """
+        data = np.array(self.data)
+        if data.ndim > 1:
+            raise ShapeError(
+                f"SparseArray.to_scipy: {self!r} is not one matrix. Convert each of them:"
+                " SparseArray(A.data[k], A.pattern).to_scipy()."
+            )
+        matrix = self.pattern.layout.matrix(data)
+        matrix.indices, matrix.indptr = matrix.indices.copy(), matrix.indptr.copy()
+        return matrix
 
     def astype(self, dtype: DTypeLike) -> SparseArray:
         """Convert the nonzeros to a dtype."""

@@ -51,13 +51,8 @@ class MatrixBlock:
     def of(self, data: Tensor, dtype: np.dtype[Any]) -> Any:
         """The block of a whole matrix: SciPy's array, or a sparse array if the data are traced."""
         mine = data if self.places is None else fnp.take(data, self.places)
-        mine = mine if mine.dtype == dtype else mine.astype(dtype)
-        value = concrete(mine)
-        if type(value) not in RAW:
-            return SparseArray(mine, self.pattern)
-        matrix = self.pattern.layout.matrix(np.array(value))
-        matrix.indices, matrix.indptr = matrix.indices.copy(), matrix.indptr.copy()
-        return matrix
+        matrix = SparseArray(mine if mine.dtype == dtype else mine.astype(dtype), self.pattern)
+        return matrix.to_scipy() if type(concrete(mine)) in RAW else matrix
 
 
 @pytree

@@ -246,6 +246,10 @@ REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
         "Write A @ S, or A.multiply",
     ),
     "map by fnp": (fnp.sin, r"A\.map\(f\) for an elementwise function"),
+    "batch": (
+        lambda A: SparseArray(fnp.stack([A.data, A.data]), A.pattern).to_scipy(),
+        r"in a batch of \(2,\) is not one matrix",
+    ),
     "three keys": (lambda A: A[0, 0, 0], "2 axes, got 3 keys"),
     "axis": (lambda A: A.sum(axis=2), "axis has to be 0, 1, -1 or -2"),
     "broadcast": (lambda A: A * np.ones(3), "has to broadcast"),
