@@ -225,10 +225,15 @@ def _each_matrix(data: Array, x: Array) -> list[tuple[Array, Array]]:
 # ------------------------------------------------------------------------------- products
 
 
+def _product_dtype(*dtypes: np.dtype[Any]) -> np.dtype[Any]:
+    linalg_dtype("A @ x", *dtypes)  # which refuses float16, as SciPy's products do
+    return np.result_type(*dtypes)
+
+
 def _multiply(data: Array, x: Array, layout: SparseLayout) -> Any:
     dtype, rows = data.dtype, layout.size[0]
     if dtype is not x.dtype or dtype.char not in "fdFD":
-        dtype = linalg_dtype("A @ x", dtype, x.dtype)
+        dtype = _product_dtype(dtype, x.dtype)
         data, x = np.asarray(data, dtype), np.asarray(x, dtype)
     if not (data.size and x.size):
         return np.zeros((*x.shape[:-2], rows, x.shape[-1]), dtype)
@@ -250,7 +255,7 @@ sparse_product: Primitive = Primitive(
     "sparse_product",
     _multiply,
     lambda data, x, layout: Spec(
-        (*x.shape[:-2], layout.size[0], x.shape[-1]), linalg_dtype("A @ x", data.dtype, x.dtype)
+        (*x.shape[:-2], layout.size[0], x.shape[-1]), _product_dtype(data.dtype, x.dtype)
     ),
     Linear(
         (
@@ -268,7 +273,7 @@ sparse_product: Primitive = Primitive(
 
 
 def _sample(left: Array, right: Array, layout: SparseLayout) -> Any:
-    dtype = linalg_dtype("A @ x", left.dtype, right.dtype)
+    dtype = _product_dtype(left.dtype, right.dtype)
     rows, columns = layout.coordinates
     first = np.asarray(left, dtype).take(rows, axis=-2, mode="clip")  # which needs no buffer
     second = np.asarray(right, dtype).take(columns, axis=-2, mode="clip")
@@ -312,7 +317,7 @@ sampled_product: Primitive = Primitive(
     "sampled_product",
     _sample,
     lambda left, right, layout: Spec(
-        (*left.shape[:-2], len(layout.form[2])), linalg_dtype("A @ x", left.dtype, right.dtype)
+        (*left.shape[:-2], len(layout.form[2])), _product_dtype(left.dtype, right.dtype)
     ),
     Linear(
         (

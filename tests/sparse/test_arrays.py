@@ -176,6 +176,20 @@ def test_operators_by_the_names_of_numpy() -> None:
         assert_allclose(np.asarray(out), np.asarray(expected), atol=1e-15)
 
 
+def test_dtypes_are_those_of_scipy() -> None:
+    for char in "?bilfdFD":
+        S = drawn(5, dtype=char)
+        A: Any = sparse.from_scipy(S)
+        for other in "?ildD":
+            x = np.ones(5, other)
+            for apply in (lambda f: f, fg.jit):
+                out, expected = apply(lambda A, x: A @ x)(A, x), S @ x
+                assert out.dtype == expected.dtype
+                assert_allclose(np.asarray(out), expected, rtol=1e-5)
+        if char in "fdFD":
+            assert (2 * A).dtype == (A / 2.0).dtype == (A**2).dtype == A.dtype
+
+
 def test_functions_that_keep_zero() -> None:
     A = sparse.from_scipy(drawn(3))
     functions: Any = (np.sin, np.tanh, np.expm1, np.absolute, np.sign)
