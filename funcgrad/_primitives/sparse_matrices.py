@@ -284,8 +284,8 @@ def _sample(left: Array, right: Array, layout: SparseLayout) -> Any:
 
 
 def _sampled(layout: SparseLayout) -> RowProducts:
-    (_, operand, result), *arrays = layout.form
-    return RowProducts(f"{result}{operand}d", *arrays)
+    letters, indptr, indices = layout.form
+    return RowProducts(f"{letters[2]}{letters[1]}d", indptr, indices)
 
 
 def _paired(

@@ -100,7 +100,7 @@ class _RowWriter:
 
     # ------------------------------------------------------------------------------------ places
 
-    def _row(self, pointer: str, number: str, step: int) -> str:
+    def _row(self, pointer: str, number: str | int, step: int) -> str:
         return self._site.lines.row(pointer, number, step, memory_type(self._dtype))
 
     def _each_row(self, work: Callable[[str, str, str], None]) -> None:

@@ -196,7 +196,7 @@ def matrices(n: int) -> None:
     shown(f"{name}: the same under jit", seconds(lambda: compiled(A, b)), "SciPy's", base)
     x, X = fg.tensor(b), fg.tensor(np.stack([b] * 8, axis=1))
     slopes = fg.grad(lambda A, x: fnp.sum((A @ x) ** 2), (0, 1))
-    for what, f, v, base in (
+    for what, f, v, by_scipy in (
         ("A @ x", lambda A, x: A @ x, x, lambda: theirs @ b),
         ("x @ A", lambda A, x: x @ A, x, lambda: b @ theirs),
         ("A @ X, 8 columns", lambda A, x: A @ x, X, lambda: theirs @ np.asarray(X)),
@@ -204,7 +204,7 @@ def matrices(n: int) -> None:
     ):
         compiled = fg.jit(f)
         compiled(A, v)
-        other = {"SciPy's": base}
+        other = {"SciPy's": by_scipy}
         in_turns(f"{name}: {what}", partial(f, A, v), other)
         in_turns(f"{name}: {what} under jit", partial(compiled, A, v), other)
 
