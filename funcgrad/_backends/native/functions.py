@@ -58,7 +58,7 @@ from funcgrad._backends.native.plan_steps import (
 from funcgrad._backends.native.planner import plan_of
 from funcgrad._backends.native.product_text import write_product
 from funcgrad._backends.native.random_text import write_drawing
-from funcgrad._backends.native.row_products import write_row_product
+from funcgrad._backends.native.row_text import write_row_product
 from funcgrad._backends.native.sharing import LARGE, SMALL
 from funcgrad._backends.native.sort_text import write_sorting
 from funcgrad._backends.native.window_text import write_window_product

@@ -1,4 +1,4 @@
-"""Products of matrices and linear algebra as steps.
+"""Products of matrices, sparse ones too, and linear algebra as steps.
 
 The axes of a contraction form four groups; each group is handled as one axis. All uses of one
 matrix share an elimination.
@@ -23,6 +23,7 @@ from funcgrad._backends.native.plan_steps import (
     Fill,
     GufuncLoop,
     MatrixProduct,
+    RowProduct,
 )
 from funcgrad._backends.native.small_matrices import MOST_ROWS, factors_size
 from funcgrad._backends.native.unfinished_plan import UnfinishedPlan
@@ -30,7 +31,7 @@ from funcgrad._backends.native.views import View, whole
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._core.specs import Spec
 from funcgrad._core.structure.factorizations import Factorization, Factors, FromFactors
-from funcgrad._core.structure.structures import Factored
+from funcgrad._core.structure.structures import Factored, Opaque
 from funcgrad._programs.equation import Equation
 from funcgrad._programs.moved_elements import letters_of
 
@@ -306,4 +307,23 @@ def _by_numpy(
         return False
     plan.prepare(equation.operands)
     plan.append(GufuncLoop(results.start, equation, ufunc, dtypes, form.raises))
+    return True
+
+
+def multiplies_rows(
+    plan: UnfinishedPlan, equation: Equation, structure: Opaque, variable: int
+) -> bool:
+    """Plan products with a sparse matrix; returns whether they are of one floating dtype."""
+    if structure.rows is None:
+        return False
+    specs = [plan.specs[v] for v in (*equation.operands, variable)]
+    dtype = specs[-1].dtype
+    if dtype.char not in _CHARS or any(spec.dtype != dtype or spec.weak for spec in specs):
+        plan.lack = f"sparse products of {', '.join([str(spec.dtype) for spec in specs[:-1]])}"
+        return False
+    if not all(prod(spec.shape) for spec in specs):
+        plan.append(Fill(variable))
+        return True
+    plan.prepare(equation.operands)
+    plan.append(RowProduct(variable, equation))
     return True

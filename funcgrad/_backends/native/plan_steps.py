@@ -25,14 +25,7 @@ from funcgrad._core.specs import Shape, Spec
 from funcgrad._core.structure.factorizations import Factorization
 from funcgrad._core.structure.folds import Fold
 from funcgrad._core.structure.index_maps import Places
-from funcgrad._core.structure.structures import (
-    AlongAxis,
-    Choice,
-    Loop,
-    Ordering,
-    RowProducts,
-    WindowProducts,
-)
+from funcgrad._core.structure.structures import AlongAxis, Choice, Loop, Ordering, WindowProducts
 from funcgrad._programs.equation import Constant, Equation, Guard, exact_key
 from funcgrad._programs.program import Program
 
@@ -351,14 +344,7 @@ class WindowProduct(EquationStep):
 
 @dataclass(frozen=True, slots=True)
 class RowProduct(EquationStep):
-    """Sums of products with the nonzeros of a sparse matrix.
-
-    Attributes
-    ----------
-    form : RowProducts
-    """
-
-    form: RowProducts
+    """Sums of products with the nonzeros of a sparse matrix, see ``RowProducts``."""
 
 
 @dataclass(frozen=True, slots=True)

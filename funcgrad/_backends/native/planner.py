@@ -22,7 +22,7 @@ from funcgrad._backends.native.cpython import inner_loop
 from funcgrad._backends.native.function_text import PLAIN, Arithmetic
 from funcgrad._backends.native.instructions import Value, unknown
 from funcgrad._backends.native.lanes import Lanes
-from funcgrad._backends.native.matrix_planning import factorizes, multiplies
+from funcgrad._backends.native.matrix_planning import factorizes, multiplies, multiplies_rows
 from funcgrad._backends.native.movement_planning import (
     folds_in_order,
     gathers,
@@ -42,7 +42,6 @@ from funcgrad._backends.native.plan_steps import (
     Run,
     Sweep,
 )
-from funcgrad._backends.native.row_products import multiplies_rows
 from funcgrad._backends.native.sort_planning import sorts
 from funcgrad._backends.native.unfinished_plan import UnfinishedPlan
 from funcgrad._backends.native.window_planning import folds_windows, multiplies_windows

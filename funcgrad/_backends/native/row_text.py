@@ -1,4 +1,4 @@
-"""Products with sparse matrices: loops over compressed rows, and over the columns of the others.
+"""Products with sparse matrices as text: loops over compressed rows, and over other columns.
 
 Each of the three arrays is computed from the other two, see ``RowProducts``. A row of the matrix
 times x is a sum in registers. Its transpose adds to places in memory. A product for a nonzero is a
@@ -10,42 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from funcgrad._backends.native.function_site import FunctionSite
 from funcgrad._backends.native.instructions import Pair, Value, memory_type
-from funcgrad._backends.native.plan_steps import Fill, RowProduct
+from funcgrad._backends.native.plan_steps import RowProduct
 from funcgrad._backends.native.registers import Registers
-from funcgrad._backends.native.unfinished_plan import UnfinishedPlan
 from funcgrad._backends.native.views import repeated
 from funcgrad._core.specs import Shape
-from funcgrad._core.structure.structures import Opaque
-from funcgrad._programs.equation import Equation
+from funcgrad._core.structure.structures import RowProducts
 
 _VECTORS: Final = 4
 """The vectors of columns that a loop over nonzeros computes at once."""
-
-_FLOATS: Final = frozenset("fdFD")
-
-
-def multiplies_rows(
-    plan: UnfinishedPlan, equation: Equation, structure: Opaque, variable: int
-) -> bool:
-    """Plan products with a sparse matrix; returns whether they are of one floating dtype."""
-    if structure.rows is None:
-        return False
-    specs = [plan.specs[v] for v in (*equation.operands, variable)]
-    dtype = specs[-1].dtype
-    if dtype.char not in _FLOATS or any(spec.dtype != dtype or spec.weak for spec in specs):
-        plan.lack = f"sparse products of {', '.join([str(spec.dtype) for spec in specs[:-1]])}"
-        return False
-    if not all(prod(spec.shape) for spec in specs):
-        plan.append(Fill(variable))
-        return True
-    plan.prepare(equation.operands)
-    form = structure.rows(**dict(equation.params))
-    plan.append(RowProduct(variable, equation, form))
-    return True
 
 
 def write_row_product(site: FunctionSite, step: RowProduct) -> None:
@@ -62,8 +38,10 @@ class _RowWriter:
 
     def __init__(self, site: FunctionSite, step: RowProduct) -> None:
         self._site, self._step = site, step
+        structure: Any = step.equation.operation.structure
+        self._form: RowProducts = structure.rows(**dict(step.equation.params))
         variables = (*step.equation.operands, step.variable)
-        self._variables = dict(zip(step.form.arrays, variables, strict=True))
+        self._variables = dict(zip(self._form.arrays, variables, strict=True))
         self._dtype = site.plan.specs[step.variable].dtype
         *self._stack, _, self._columns = self._shape("x")
         self._rows = {name: self._shape(name)[-2] for name in "xy"}
@@ -74,7 +52,7 @@ class _RowWriter:
 
     def write(self) -> None:
         """Write the products of all matrices of a stack."""
-        site, form = self._site, self._step.form
+        site, form = self._site, self._form
         result, many = form.arrays[2], prod(self._stack)
         spec = site.plan.specs[self._step.variable]
         site.work += 2 * many * len(form.indices) * self._columns
@@ -105,7 +83,7 @@ class _RowWriter:
 
     def _each_row(self, work: Callable[[str, str, str], None]) -> None:
         """Write the work on each row that has nonzeros: its number, and the first and the last."""
-        lines, indptr = self._site.lines, self._step.form.indptr
+        lines, indptr = self._site.lines, self._form.indptr
 
         def row(number: str, _: Sequence[str]) -> Sequence[str]:
             begin = self._integer("indptr", number)
@@ -121,7 +99,7 @@ class _RowWriter:
 
     def _integer(self, name: str, place: str) -> str:
         """An element of the arrays that say where nonzeros are."""
-        site, form = self._site, self._step.form
+        site, form = self._site, self._form
         kind = f"i{8 * form.indices.dtype.itemsize}"
         number = site.number_of(self._step.equation)
         table = site.module.symbol(name, ("rows", site.number, number, name))
