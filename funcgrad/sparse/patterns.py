@@ -414,7 +414,7 @@ def detected(
     examples = [_example(operation, leaf, is_local) for leaf in leaves]
     inner_args, inner_kwargs = pytrees.unflatten(structure, examples)
     program = None
-    if not any(map(is_batched, leaves)):
+    if not any(trace.is_batch for leaf in leaves for trace in _traces(leaf)):
         program = stage(operation, f, inner_args, inner_kwargs)
     if program is None or (on_all_paths and program.guards):
         with suppress(FuncgradError):  # more paths than a program has
@@ -442,11 +442,6 @@ def detected(
         for output, leaf in zip(outputs, rows, strict=True)
     ]
     return Pattern(stacked([*parts, no_rows(0, width)]), rows, columns, tuple(walk.dense))
-
-
-def is_batched(leaf: ArrayLike) -> bool:
-    """Whether a leaf stands for an example of a batch."""
-    return any(trace.is_batch for trace in _traces(leaf))
 
 
 def is_for_all_paths(leaf: ArrayLike) -> bool:

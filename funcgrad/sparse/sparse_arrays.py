@@ -281,7 +281,7 @@ class SparseArray:
             return SparseArray(*elementwise_product(self._nonzeros, sparse._nonzeros))
         x = fnp.asarray(other)
         if x.ndim == 0:
-            return self._with(combine(self.data, other))  # Python's numbers are weak
+            return self._with(combine(self.data, other))  # a number of Python is weak
         try:
             places = np.broadcast_to(numbered(x.shape), self.pattern.shape)
         except ValueError:
