@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
@@ -19,19 +19,8 @@ from funcgrad._hints.optional_packages import optional_package
 from funcgrad._staging.jit import jit
 from funcgrad._transforms.arguments import check_function, choose
 from funcgrad._transforms.forward import jvp
-from funcgrad._transforms.jacobian import hvp
-from funcgrad._transforms.reverse import vjp
+from funcgrad._transforms.reverse import grad, vjp
 from funcgrad.tree.vectors import ravel
-
-Product: TypeAlias = Callable[[np.ndarray], np.ndarray]
-"""The product of an operator with a vector."""
-
-
-def _linear_operator(
-    shape: tuple[int, int], dtype: np.dtype[Any], matvec: Product, rmatvec: Product
-) -> Any:
-    linalg = optional_package("scipy.sparse.linalg", "fg.sparse: operators need SciPy")
-    return linalg.LinearOperator(shape, matvec=matvec, rmatvec=rmatvec, dtype=dtype)
 
 
 @answering
@@ -66,20 +55,20 @@ def jacobian_operator(f: Callable[..., Any]) -> Callable[[Any], Any]:
     ((2, 3), array([0.607, 0.786, 0.321]))
     """
     check_function("sparse.jacobian_operator", f)
-    return _operators(f)
+    return _operators("sparse.jacobian_operator", f, is_symmetric=False)
 
 
-def _operators(f: Callable[..., Any]) -> Callable[[Any], Any]:
-    def flat(x: Any, unravel: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        return lambda v: ravel(f(unravel(v)))[0]
-
+def _operators(name: str, f: Callable[..., Any], *, is_symmetric: bool) -> Callable[[Any], Any]:
     def operator(x: Any) -> Any:
-        choose("sparse.jacobian_operator", f, (x,), 0)
+        choose(name, f, (x,), 0)
         point, unravel = ravel(x)
-        g = flat(x, unravel)
-        out = spec_of(np.asarray(g(point)))
-        push = jit(lambda point, v: jvp(g, (point,), (v,))[1])
-        pull = jit(lambda point, ct: vjp(g, point)[1](ct)[0])
+
+        def flat(v: Any) -> Any:
+            return ravel(f(unravel(v)))[0]
+
+        out = spec_of(np.asarray(flat(point)))
+        push = jit(lambda point, v: jvp(flat, (point,), (v,))[1])
+        pull = jit(lambda point, ct: vjp(flat, point)[1](ct)[0])
 
         def matvec(v: np.ndarray) -> np.ndarray:
             return np.asarray(push(point, np.asarray(v, point.dtype).reshape(-1)))
@@ -87,7 +76,13 @@ def _operators(f: Callable[..., Any]) -> Callable[[Any], Any]:
         def rmatvec(ct: np.ndarray) -> np.ndarray:
             return np.asarray(pull(point, np.asarray(ct, out.dtype).reshape(-1)))
 
-        return _linear_operator((out.shape[0], point.shape[0]), out.dtype, matvec, rmatvec)
+        linalg = optional_package("scipy.sparse.linalg", "fg.sparse: operators need SciPy")
+        return linalg.LinearOperator(
+            (out.shape[0], point.shape[0]),
+            matvec=matvec,
+            rmatvec=matvec if is_symmetric else rmatvec,
+            dtype=out.dtype,
+        )
 
     return operator
 
@@ -109,8 +104,7 @@ def hessian_operator(f: Callable[..., Any]) -> Callable[[Any], Any]:
     Raises
     ------
     DifferentiationError
-        An array of the argument holds integers or booleans; or the result is not one real number,
-        which the first product finds out.
+        An array of the argument holds integers or booleans, or the result is not one real number.
 
     Examples
     --------
@@ -121,15 +115,4 @@ def hessian_operator(f: Callable[..., Any]) -> Callable[[Any], Any]:
     array([18.])
     """
     check_function("sparse.hessian_operator", f)
-
-    def operator(x: Any) -> Any:
-        choose("sparse.hessian_operator", f, (x,), 0)
-        point, unravel = ravel(x)
-        product = jit(lambda point, v: hvp(lambda p: f(unravel(p)), (point,), (v,)))
-
-        def matvec(v: np.ndarray) -> np.ndarray:
-            return np.asarray(product(point, np.asarray(v, point.dtype).reshape(-1)))
-
-        return _linear_operator((point.shape[0], point.shape[0]), point.dtype, matvec, matvec)
-
-    return operator
+    return _operators("sparse.hessian_operator", grad(f), is_symmetric=True)
