@@ -69,8 +69,8 @@ def segment_sum(
     ----------
     data : array_like, shape (n, ...)
     ids : array_like of int, shape (n,)
-        The segment of each row, in any order; long runs of one id, as in sorted ids, are faster.
-        Rows with other integers than 0 to num_segments - 1 are dropped.
+        The segment of each row, in any order. Rows with other integers than 0 to num_segments - 1
+        are dropped.
     num_segments : int, optional
         By default the greatest id plus 1, which needs ids that are not traced.
 
