@@ -334,7 +334,7 @@ sampled_product: Primitive = Primitive(
 """The elements of ``left @ right.T`` at the places of the nonzeros.
 
 They are the cotangent of the nonzeros. Two gathers, a product and a sum say the same, and keep an
-array of nonzeros by columns for each: the gradient of ``A @ x`` took four times as long.
+array of nonzeros by columns for each: the gradient of ``A @ x`` took twice as long.
 """
 
 
