@@ -85,17 +85,16 @@ class _RowWriter:
         """Write the work on each row that has nonzeros: its number, and the first and the last."""
         lines, indptr = self._site.lines, self._form.indptr
 
-        def row(number: str, _: Sequence[str]) -> Sequence[str]:
-            begin = self._integer("indptr", number)
-            end = self._integer("indptr", lines.op(f"add i64 {number}, 1"))
+        def row(number: str, starts: Sequence[str]) -> Sequence[str]:
+            (begin,), end = starts, self._integer("indptr", lines.op(f"add i64 {number}, 1"))
             if (indptr[1:] > indptr[:-1]).all():
                 work(number, begin, end)
             else:
                 some = lines.op(f"icmp slt i64 {begin}, {end}")
                 lines.when(some, lambda: work(number, begin, end))
-            return ()
+            return [end]
 
-        lines.counted(self._rows["y"], row)
+        lines.counted(self._rows["y"], row, [("i64", "0")])
 
     def _integer(self, name: str, place: str) -> str:
         """An element of the arrays that say where nonzeros are."""
