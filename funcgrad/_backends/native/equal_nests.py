@@ -13,7 +13,7 @@ from funcgrad._backends.native.function_site import FunctionSite
 from funcgrad._backends.native.function_text import FunctionText
 from funcgrad._backends.native.instructions import memory_type
 from funcgrad._backends.native.nests import NestWriter
-from funcgrad._backends.native.plan_steps import Member, Nest
+from funcgrad._backends.native.plan_steps import Nest
 from funcgrad._backends.native.views import View
 from funcgrad._programs.equation import exact_key
 
@@ -22,8 +22,9 @@ def note_nests(site: FunctionSite) -> None:
     """Count the nests of a function that is begun, so that the first of many is a call too."""
     for step in site.plan.steps:
         if isinstance(step, Nest):
-            site.nests[id(step)] = key = _key(site, step)
-            site.module.nests[key] += 1
+            known = site.module.nest_kinds
+            site.nests[id(step)] = kind = known.setdefault(_key(site, step), len(known))
+            site.module.nests[kind] += 1
 
 
 def write_nest(site: FunctionSite, nest: Nest) -> None:
@@ -32,18 +33,18 @@ def write_nest(site: FunctionSite, nest: Nest) -> None:
     The first call of an unrolled recurrent net takes 0.7 of the time so, and Hamiltonian Monte
     Carlo runs in 0.8. LLVM puts functions of nests into those that call them where it optimizes.
     """
-    module, lines, key = site.module, site.lines, site.nests[id(nest)]
-    if module.nests[key] == 1 or module.threads > 1:
+    module, lines, kind = site.module, site.lines, site.nests[id(nest)]
+    if module.nests[kind] == 1 or module.threads > 1:
         nest_ranges.write_nest(site, nest)
         return
     site.work += prod(nest.shape) * len(nest.members)
-    if key not in module.nest_names:
-        module.nest_names[key] = _function(site, nest, f"nest{len(module.nest_names)}")
+    if kind not in module.nest_names:
+        module.nest_names[kind] = _function(site, nest, f"nest{len(module.nest_names)}")
     arguments = []
     for variable, view in {**nest.operands, **nest.stores}.items():
-        kind = memory_type(site.plan.specs[variable].dtype)
-        arguments.append(f"ptr {lines.address(site.pointer(view.buffer), view.offset, kind)}")
-    lines.emit(f"call void @{module.nest_names[key]}({', '.join(arguments)})")
+        unit = memory_type(site.plan.specs[variable].dtype)
+        arguments.append(f"ptr {lines.address(site.pointer(view.buffer), view.offset, unit)}")
+    lines.emit(f"call void @{module.nest_names[kind]}({', '.join(arguments)})")
 
 
 def _function(site: FunctionSite, nest: Nest, name: str) -> str:
@@ -76,23 +77,25 @@ def _overwritten(site: FunctionSite, nest: Nest) -> list[tuple[int, int]]:
 
 
 def _key(site: FunctionSite, nest: Nest) -> Hashable:
-    """Everything that a nest's lines depend on, but for where its arrays begin."""
-    plan = site.plan
-    places: dict[int, int] = {}
+    """Everything that a nest's lines depend on, but for where its arrays begin.
 
-    def place(variable: int) -> int:
-        return places.setdefault(variable, len(places))
-
-    def member_key(member: Member) -> Hashable:
+    One flat tuple: nested ones would be thousands of objects for the collector.
+    """
+    specs, numbers, places = site.plan.specs, site.plan.numbers, dict[int, int]()
+    key: list[Hashable] = [nest.shape]
+    for member in nest.members:
+        key.append(member.formula.key)
+        for variable in (*member.operands, member.variable):
+            key.append(places.setdefault(variable, len(places)))
         folded = member.folded
-        how = folded and (folded.axes, folded.fold, exact_key(folded.neutral))
-        return tuple(map(place, member.operands)), place(member.variable), member.formula, how
-
-    members = tuple(map(member_key, nest.members))
-    arrays = [
-        tuple([(place(variable), view.shape, view.strides) for variable, view in views.items()])
-        for views in (nest.operands, nest.stores)
-    ]
-    values = [(plan.specs[variable], exact_key(plan.number(variable))) for variable in places]
-    pairs = tuple([(place(v), place(result)) for v, result in _overwritten(site, nest)])
-    return nest.shape, members, *arrays, tuple(values), pairs
+        key.append(folded and (folded.axes, folded.fold, exact_key(folded.neutral)))
+    for views in (nest.operands, nest.stores):
+        for variable, view in views.items():
+            key += places.setdefault(variable, len(places)), view.shape, view.strides
+        key.append(None)
+    for variable in places:
+        spec = specs[variable]
+        key += spec.shape, spec.dtype, spec.weak, exact_key(numbers.get(variable))
+    for variable, result in _overwritten(site, nest):
+        key += places[variable], places[result]
+    return tuple(key)

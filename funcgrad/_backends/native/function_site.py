@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Final
 
@@ -88,7 +88,7 @@ class FunctionSite:
     stacks : dict
         Stacks that grow, by their variables.
     nests : dict
-        From steps, by ``id``, to a key that equal nests share.
+        From steps, by ``id``, to a number that equal nests share.
     """
 
     def __init__(self, module: NativeModule, plan: NativePlan, number: int) -> None:
@@ -105,7 +105,7 @@ class FunctionSite:
         self.position = self.work = self.unknown = self.calls = 0
         self.leaves = self.shares = False
         self.stacks: dict[int, GrowingStack] = {}
-        self.nests: dict[int, Hashable] = {}
+        self.nests: dict[int, int] = {}
         self._status = ""
         self._held: list[str] = []
         self._shared = -1, 0, 0

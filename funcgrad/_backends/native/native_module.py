@@ -104,8 +104,10 @@ class NativeModule:
         The names of those that NumPy evaluates for some values only, and for which.
     nests : Counter
         How many nests there are of each kind.
+    nest_kinds : dict
+        The kinds of nests, as numbers, by a key of everything that a nest depends on.
     nest_names : dict
-        The names of functions of nests.
+        The names of functions of nests, by their kinds.
 
     Parameters
     ----------
@@ -136,8 +138,9 @@ class NativeModule:
         self.origins: list[Sequence[int]] = []
         self.callbacks: list[str] = []
         self.recourses: list[str] = []
-        self.nests: Counter[Hashable] = Counter()
-        self.nest_names: dict[Hashable, str] = {}
+        self.nests: Counter[int] = Counter()
+        self.nest_kinds: dict[Hashable, int] = {}
+        self.nest_names: dict[int, str] = {}
         self._functions: dict[int, Function] = {}
         self._places: dict[int, Sequence[int]] = {}
         self._users = [self.uses]  # the module, or the shared functions that are being written

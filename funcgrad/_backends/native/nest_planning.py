@@ -15,12 +15,12 @@ from funcgrad._backends.native.lanes import Lanes
 from funcgrad._backends.native.plan_steps import BoundFormula, Fill, Folded, Formula, Member, Nest
 from funcgrad._backends.native.registers import Registers
 from funcgrad._backends.native.unfinished_plan import UnfinishedPlan
-from funcgrad._backends.native.views import View, whole
+from funcgrad._backends.native.views import View
 from funcgrad._core import intrinsics
 from funcgrad._core.specs import Shape
 from funcgrad._core.structure.folds import SUM, Fold
 from funcgrad._core.structure.structures import Reduction
-from funcgrad._programs.equation import Equation, Params
+from funcgrad._programs.equation import Equation, Params, exact_key
 from funcgrad._programs.moved_elements import letters_of
 
 Operand: TypeAlias = "tuple[np.dtype[Any], bool] | tuple[type[Any], Any]"
@@ -41,21 +41,21 @@ def computes(plan: UnfinishedPlan, equation: Equation, variable: int) -> bool:
     structure: Any = equation.operation.structure
     if structure.formula is None or (structure.ulps and plan.arithmetic.exact):
         return False
-    formula = BoundFormula(with_params, (structure.formula, equation.params))
-    dtype, specs = (
-        plan.specs[variable].dtype,
-        [plan.specs[operand] for operand in equation.operands],
-    )
-    if dtype.kind != "b" and all(spec.weak and spec.dtype.kind == "b" for spec in specs):
+    key = structure.formula, equation.params and exact_key(equation.params)
+    formula = plan.formulas.get(key)
+    if formula is None:
+        formula = BoundFormula(with_params, (structure.formula, equation.params))
+        plan.formulas[key] = formula
+    spec, specs = plan.specs[variable], [plan.specs[operand] for operand in equation.operands]
+    if spec.dtype.kind != "b" and all(s.weak and s.dtype.kind == "b" for s in specs):
         return False  # Python adds its truth values up as integers, NumPy does not
-    if not _can_be_written(
-        plan, formula, [_operand(plan, operand) for operand in equation.operands], dtype
-    ):
+    operands = [_operand(plan, operand) for operand in equation.operands]
+    if not _can_be_written(plan, formula, operands, spec.dtype):
         return False
-    if 0 in plan.specs[variable].shape:
+    if 0 in spec.shape:
         plan.append(Fill(variable))
     else:
-        join(plan, Member(variable, equation.operands, formula), plan.specs[variable].shape)
+        join(plan, Member(variable, equation.operands, formula), spec.shape)
     return True
 
 
@@ -172,37 +172,40 @@ def _sums(plan: UnfinishedPlan, operand: int, text: str, out: str, variable: int
 
 def join(plan: UnfinishedPlan, member: Member, shape: Shape) -> None:
     """Put an operation into the first nest over its index space that comes late enough."""
-    read = [v for v in member.operands if plan.number_of(v) is None]
-    views = {v: plan.views[v] for v in read}
-    first = max([plan.made_at[view.buffer] for view in views.values()], default=0)
+    made_at, elements = plan.made_at, plan.elements
+    made = {
+        v: made_at[v if v in elements else plan.views[v].buffer]
+        for v in member.operands
+        if v not in plan.numbers
+    }
+    first = max(made.values(), default=0)
     places = plan.nests.setdefault(shape, [])
     index = bisect_left(places, first)
-    if index < len(places) and places[index] == first and not _fits(plan, views, first, shape):
+    if index < len(places) and places[index] == first and not _fits(plan, made, first, shape):
         index += 1
     if index == len(places):
         plan.append(Nest(shape))
     position = places[index]
     nest = plan.steps[position]
     assert isinstance(nest, Nest)
-    for variable, view in views.items():
-        if plan.made_at[view.buffer] < position:
-            nest.operands[variable] = view
+    for variable, place in made.items():
+        if place < position:
+            nest.operands[variable] = plan.views[variable]
     nest.members.append(member)
     if len(nest.members) >= _MOST_MEMBERS:
         del places[index]
     if member.folded is None:
-        plan.elements.add(member.variable)
-    plan.made_at[member.variable] = position
-    plan.views[member.variable] = whole(member.variable, plan.specs[member.variable].shape)
+        elements.add(member.variable)
+    made_at[member.variable] = position
 
 
-def _fits(plan: UnfinishedPlan, views: Mapping[int, View], place: int, shape: Shape) -> bool:
-    """Whether an operation on these views can be a member of the nest that makes one of them."""
-    return all(
-        plan.made_at[view.buffer] < place
-        or (variable in plan.elements and view == whole(variable, shape))
-        for variable, view in views.items()
-    )
+def _fits(plan: UnfinishedPlan, made: Mapping[int, int], place: int, shape: Shape) -> bool:
+    """Whether an operation can be a member of the nest that makes one of its operands."""
+    elements, specs = plan.elements, plan.specs
+    for variable, at in made.items():
+        if at >= place and (variable not in elements or specs[variable].shape != shape):
+            return False
+    return True
 
 
 def with_params(formula: Formula, params: Params, m: Lanes, *operands: Any) -> Any:
@@ -221,9 +224,9 @@ def _can_be_written(
     plan: UnfinishedPlan, formula: BoundFormula, operands: Sequence[Operand], dtype: np.dtype[Any]
 ) -> bool:
     """Whether there are instructions for a formula."""
-    question = formula, tuple(operands), dtype
+    question = formula.key, tuple(operands), dtype
     if question not in plan.lacks:
-        plan.lacks[question] = _lack(*question, plan.arithmetic)
+        plan.lacks[question] = _lack(formula, operands, dtype, plan.arithmetic)
     reason = plan.lacks[question]
     plan.lack = reason or plan.lack
     return reason is None
@@ -231,7 +234,7 @@ def _can_be_written(
 
 def _lack(
     formula: BoundFormula,
-    operands: tuple[Operand, ...],
+    operands: Sequence[Operand],
     dtype: np.dtype[Any],
     arithmetic: Arithmetic,
 ) -> str | None:

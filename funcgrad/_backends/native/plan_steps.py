@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import field
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -39,22 +39,27 @@ class BoundFormula:
         ``(*settings, lanes, *operands) -> element``.
     settings : tuple
         They have hashes. Where formula and settings are the same, so are the instructions.
+
+    Attributes
+    ----------
+    key : tuple
+        Equal for equal formulas.
     """
 
-    __slots__ = ("_formula", "_key", "_settings")
+    __slots__ = ("_formula", "_settings", "key")
 
     def __init__(self, formula: Callable[..., Any], settings: tuple[Hashable, ...] = ()) -> None:
         self._formula, self._settings = formula, settings
-        self._key = formula, exact_key(settings)
+        self.key: Final = formula, exact_key(settings)
 
     def __call__(self, lanes: object, *operands: object) -> Any:
         return self._formula(*self._settings, lanes, *operands)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, BoundFormula) and self._key == other._key
+        return isinstance(other, BoundFormula) and self.key == other.key
 
     def __hash__(self) -> int:
-        return hash(self._key)
+        return hash(self.key)
 
 
 Formula: TypeAlias = Callable[..., Any]
@@ -467,7 +472,8 @@ class NativePlan:
         The guards by the step after which they are known; -1 before the first.
     lives : mapping
         For the buffers of intermediate results the first and the last step that they are alive.
-    constants : frozenset of int
+    numbers : mapping
+        The numbers that constants of one element are, by variable.
     """
 
     program: Program
@@ -477,13 +483,16 @@ class NativePlan:
     outputs: Sequence[int]
     guards: Mapping[int, Sequence[Guard]]
     lives: Mapping[int, tuple[int, int]]
-    constants: frozenset[int]
+    numbers: Mapping[int, Any]
+
+    @property
+    def constants(self) -> range:
+        """The variables that are constants."""
+        return range(len(self.program.inputs), self.program.index.first_result)
 
     def number(self, variable: int) -> Any:
         """The number that a variable is, if it is a constant of one element; else None."""
-        if variable not in self.constants or self.specs[variable].shape:
-            return None
-        return number_in(self.program.constants[variable - len(self.program.inputs)])
+        return self.numbers.get(variable)
 
 
 def number_in(constant: Constant) -> Any:

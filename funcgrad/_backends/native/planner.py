@@ -58,6 +58,7 @@ from funcgrad._core.structure.structures import (
     Reduction,
     Scan,
     Scatter,
+    Structure,
 )
 from funcgrad._programs.equation import Equation
 from funcgrad._programs.program import Program
@@ -72,48 +73,52 @@ def plan_of(program: Program, arithmetic: Arithmetic = PLAIN) -> NativePlan:
 
 
 def _add(plan: UnfinishedPlan, equation: Equation, results: range) -> None:
-    structure, plan.lack = equation.operation.structure, ""
-    if isinstance(structure, Control) and _runs(plan, equation, results):
-        return
-    if isinstance(structure, Factored) and factorizes(plan, equation, structure, results):
-        return
-    if isinstance(structure, Movement) and moves(plan, equation, structure, results[0]):
-        return
-    if isinstance(structure, Gather) and gathers(plan, equation, structure, results[0]):
-        return
-    if isinstance(structure, Scatter) and scatters(plan, equation, structure, results[0]):
-        return
-    if isinstance(structure, Scan) and scans(plan, equation, structure, results[0]):
-        return
-    if isinstance(structure, Random) and _draws(plan, equation, structure, results[0]):
-        return
-    if len(results) == 1 and plan.is_emitted(equation, results):
-        variable = results[0]
-        if isinstance(structure, Reduction) and folds_windows(plan, equation, structure, variable):
-            return
-        if isinstance(structure, Reduction) and reduces(plan, equation, structure, variable):
-            return
-        if isinstance(structure, Reduction) and folds_in_order(plan, equation, structure, variable):
-            return
-        if isinstance(structure, Elementwise) and computes(plan, equation, variable):
-            return
-        if isinstance(structure, Contraction):
-            alike = _in_one_dtype(plan, equation, variable)
-            if contracts(plan, alike, variable) or multiplies(plan, alike, variable):
-                return
-    if isinstance(structure, Opaque) and _runs_along_axis(plan, equation, structure, results):
-        return
-    if isinstance(structure, Opaque) and multiplies_windows(plan, equation, structure, results[0]):
-        return
-    if isinstance(structure, Opaque) and multiplies_rows(plan, equation, structure, results[0]):
-        return
-    if isinstance(structure, Opaque) and sorts(plan, equation, structure, results[0]):
-        return
-    is_one = len(results) == 1 and isinstance(structure, Elementwise)
-    if is_one and _sweeps(plan, equation, results.start):
-        return
-    plan.prepare(equation.operands)
-    plan.append(Callback(results.start, equation, _lack(plan, equation)))
+    plan.lack = ""
+    if not _is_planned(plan, equation, equation.operation.structure, results):
+        plan.prepare(equation.operands)
+        plan.append(Callback(results.start, equation, _lack(plan, equation)))
+
+
+def _is_planned(
+    plan: UnfinishedPlan, equation: Equation, structure: Structure, results: range
+) -> bool:
+    """Plan an equation by its structure; returns whether that has code."""
+    variable = results.start
+    is_emitted = isinstance(structure, (Elementwise, Reduction, Contraction)) and (
+        len(results) == 1 and plan.is_emitted(equation, results)
+    )
+    if isinstance(structure, Elementwise):
+        if is_emitted and computes(plan, equation, variable):
+            return True
+        return len(results) == 1 and _sweeps(plan, equation, variable)
+    if isinstance(structure, Movement):
+        return moves(plan, equation, structure, variable)
+    if isinstance(structure, Reduction):
+        return is_emitted and (
+            folds_windows(plan, equation, structure, variable)
+            or reduces(plan, equation, structure, variable)
+            or folds_in_order(plan, equation, structure, variable)
+        )
+    if isinstance(structure, Contraction):
+        alike = _in_one_dtype(plan, equation, variable) if is_emitted else equation
+        return is_emitted and (
+            contracts(plan, alike, variable) or multiplies(plan, alike, variable)
+        )
+    if isinstance(structure, Opaque):
+        return (
+            _runs_along_axis(plan, equation, structure, results)
+            or multiplies_windows(plan, equation, structure, variable)
+            or multiplies_rows(plan, equation, structure, variable)
+            or sorts(plan, equation, structure, variable)
+        )
+    return (
+        (isinstance(structure, Control) and _runs(plan, equation, results))
+        or (isinstance(structure, Factored) and factorizes(plan, equation, structure, results))
+        or (isinstance(structure, Gather) and gathers(plan, equation, structure, variable))
+        or (isinstance(structure, Scatter) and scatters(plan, equation, structure, variable))
+        or (isinstance(structure, Scan) and scans(plan, equation, structure, variable))
+        or (isinstance(structure, Random) and _draws(plan, equation, structure, variable))
+    )
 
 
 def _lack(plan: UnfinishedPlan, equation: Equation) -> str:

@@ -29,6 +29,19 @@ from funcgrad._programs.equation import Equation, Guard
 from funcgrad._programs.program import Program
 
 
+class _Views(dict[int, View]):
+    """Views by variable; a variable lies in a buffer of its own unless another view is set."""
+
+    __slots__ = ("_specs",)
+
+    def __init__(self, specs: Sequence[Spec]) -> None:
+        self._specs = specs
+
+    def __missing__(self, variable: int) -> View:
+        view = self[variable] = whole(variable, self._specs[variable].shape)
+        return view
+
+
 class UnfinishedPlan:
     """Steps of a program, in order.
 
@@ -40,8 +53,10 @@ class UnfinishedPlan:
         Of the program's variables, and of those that the plan has added.
     constants : dict
         From variables to constants.
+    numbers : dict
+        From constants of one element to the number.
     views : dict
-        From variables that are made to how they lie in memory.
+        From variables to how they lie in memory: all of a buffer of their own, unless told.
     made_at : dict
         From variables to the step that makes them; -1 before the first.
     steps : list of steps
@@ -53,6 +68,8 @@ class UnfinishedPlan:
         The boxes of results of movements of several pieces, by variable.
     eliminations : dict
         From matrices to their factors.
+    formulas : dict
+        The formulas of elementwise operations, each once.
     lacks : dict
         From formulas that have been tried to the reason why they have no instructions, or None.
     lack : str
@@ -66,7 +83,8 @@ class UnfinishedPlan:
         self.constants = dict(
             zip(range(len(program.inputs), count), program.constants, strict=True)
         )
-        self.views = {v: whole(v, spec.shape) for v, spec in enumerate(self.specs[:count])}
+        self.numbers = {v: number_in(c) for v, c in self.constants.items() if not c.spec.shape}
+        self.views: dict[int, View] = _Views(self.specs)
         self.made_at = dict.fromkeys(range(count), -1)
         self.steps: list[Step] = []
         self.nests: dict[Shape, list[int]] = {}
@@ -74,6 +92,7 @@ class UnfinishedPlan:
         self.moved: dict[int, list[MovedBox]] = {}
         self.eliminations: dict[View, int] = {}
         self.lack = ""
+        self.formulas: dict[object, BoundFormula] = {}
         self.lacks: dict[object, str | None] = {}
         self._emitted: set[np.dtype[Any]] = set()
 
@@ -101,7 +120,7 @@ class UnfinishedPlan:
             outputs,
             guards,
             self._lives(guarded),
-            frozenset(self.constants),
+            self.numbers,
         )
 
     def _lives(self, guarded: Iterable[int]) -> dict[int, tuple[int, int]]:
@@ -145,14 +164,15 @@ class UnfinishedPlan:
 
     def is_emitted(self, equation: Equation, results: range) -> bool:
         """Whether all dtypes are of those that registers hold."""
-        dtypes = {self.specs[variable].dtype for variable in (*equation.operands, *results)}
+        specs, emitted = self.specs, self._emitted
+        dtypes = [specs[variable].dtype for variable in (*equation.operands, *results)]
         if np.dtype(np.float16) in dtypes and not self.arithmetic.halves:
             self.lack = "half precision"
             return False
-        unknown = dtypes - self._emitted
+        unknown = [dtype for dtype in dtypes if dtype not in emitted]
         if unknown and not self.can_write(lambda _: [element_type(part_of(d)) for d in unknown]):
             return False
-        self._emitted |= unknown
+        emitted.update(unknown)
         return True
 
     def can_write(self, write: Callable[[Registers], object], suffix: str = "") -> bool:
@@ -172,7 +192,6 @@ class UnfinishedPlan:
             self.nests.setdefault(step.shape, []).append(place)
         for variable in step.written:
             self.made_at[variable] = place
-            self.views[variable] = whole(variable, self.specs[variable].shape)
 
     def new(self, shape: Shape, dtype: np.dtype[Any]) -> int:
         """One more variable."""
@@ -181,8 +200,7 @@ class UnfinishedPlan:
 
     def number_of(self, variable: int) -> Any:
         """The number that a variable is, if it is a constant of one element; else None."""
-        constant = self.constants.get(variable)
-        return None if constant is None or constant.spec.shape else number_in(constant)
+        return self.numbers.get(variable)
 
     def copied(self, view: View, dtype: np.dtype[Any]) -> View:
         """A copy of a view, in C order."""
