@@ -78,7 +78,8 @@ class Workbench:
         self._results: dict[Hashable, Spec] = {}
         self._changed = False
         self._aliases = list(range(len(self.specs)))
-        self._variables: dict[Hashable, int] = {}
+        self._variables: dict[tuple[int, ...], int] = {}
+        self._settings: dict[Hashable, int] = {(): 0}
         self._numbers: dict[Constant, int] = {}
         self._operands: tuple[int, ...] = ()
         self._order: list[int] = []
@@ -224,13 +225,17 @@ class Workbench:
 
     def _key(
         self, operation: Primitive, operands: tuple[int, ...], params: Params, epoch: int
-    ) -> Hashable:
+    ) -> tuple[int, ...]:
         _, commutes = self._book.known.get(operation) or self._book.look_up(operation)
         if commutes and operands[0] > operands[1]:
             x, y = operands
             if self.specs[x].dtype.kind != "c" != self.specs[y].dtype.kind:
                 operands = y, x
-        return operation, operands, _identity(params) if params else params, epoch
+        settings = (
+            self._settings.setdefault(_identity(params), len(self._settings)) if params else 0
+        )
+        # Integers: a tuple of them is no object that Python's collector looks at again and again.
+        return id(operation), settings, epoch, *operands
 
     def _append(self, spec: Spec, maker: Equation | None) -> None:
         self.specs.append(spec)

@@ -1,7 +1,7 @@
 """Find the user's line of an operation, also while a program is evaluated.
 
 >>> import funcgrad as fg
->>> line_around(sys._getframe()).startswith("<doctest")
+>>> line_around(sys._getframe(), {}).startswith("<doctest")
 True
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from types import FrameType
 
-from funcgrad._base.users_line import LIBRARIES, arguments_of, is_users, line_of_frame
+from funcgrad._base.users_line import arguments_of, is_users, line_of_frame
 from funcgrad._programs.equation import bound
 
 
@@ -37,13 +37,24 @@ def operations_line() -> str:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and is_users(frame):
         frame = frame.f_back
-    return line_around(frame)
+    return line_around(frame, {})
 
 
-def line_around(frame: FrameType | None) -> str:
-    """The user's line that a frame runs, or the line of the equation that is being evaluated."""
-    while frame is not None and frame.f_code.co_filename.startswith(LIBRARIES):  # as ``is_users``
-        if frame.f_code is bound.__code__:
+def line_around(frame: FrameType | None, libraries: dict[str, bool]) -> str:
+    """The user's line that a frame runs, or the line of the equation that is being evaluated.
+
+    ``libraries`` remembers which files are libraries': staging asks about twenty frames for each
+    operation.
+    """
+    evaluates = bound.__code__
+    while frame is not None:
+        code = frame.f_code
+        is_library = libraries.get(code.co_filename)
+        if is_library is None:
+            is_library = libraries[code.co_filename] = not is_users(frame)
+        if not is_library:
+            break
+        if code is evaluates:
             source: str = arguments_of(frame)[0].source
             if source:
                 return source

@@ -120,7 +120,7 @@ class Stager(Trace):
         self._runs_loops: bool = runs_loops if around is None else around._runs_loops
         # The variables, with the levels of their stagers, that are stand-ins though others are not.
         self._unknown: set[tuple[int, int]] = set() if around is None else around._unknown
-        self._equal = EqualValues()
+        self._equal, self._libraries = EqualValues(), dict[str, bool]()
         self._variables = 0  # at least so many are taken
         self._open = True
 
@@ -464,7 +464,7 @@ class Stager(Trace):
 
     def _source(self) -> str:
         """The user's line that an equation comes from."""
-        return line_around(sys._getframe(1))
+        return line_around(sys._getframe(1), self._libraries)
 
     def _epoch(self) -> int:
         """The number of the running second run of a checkpointed function; 0 in first runs."""
