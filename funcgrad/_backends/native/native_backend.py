@@ -21,7 +21,7 @@ from funcgrad._backends.interface import Compiled
 from funcgrad._backends.native.block_sizes import block_size
 from funcgrad._backends.native.cpython import checked, symbols
 from funcgrad._backends.native.function_text import Arithmetic
-from funcgrad._backends.native.native_code import FIRST, SharedCode, native_code_of
+from funcgrad._backends.native.native_code import SharedCode, native_code_of
 from funcgrad._backends.native.native_module import Function, NativeModule
 from funcgrad._backends.native.processor import Toolchain
 from funcgrad._backends.native.runtime import CALLS, Runtime
@@ -86,7 +86,7 @@ class NativeBackend:
 
     def _make_runtime(self) -> Runtime:
         if self._made is None:
-            self._made = Runtime(self._tools, self._tools.object_code(runtime_text(), FIRST))
+            self._made = Runtime(self._tools, self._tools.quick_code(runtime_text()))
         return self._made
 
     @cached_property
