@@ -57,8 +57,10 @@ DEFERRED_IMPORTS: Mapping[str, frozenset[str]] = {
     "funcgrad.optim.base": frozenset({"funcgrad._base.html"}),
     # A file that needs only NumPy, which jitted functions do not write.
     "funcgrad._backends.numpy.backend": frozenset({"funcgrad._forms.python_module"}),
-    # Machine code, which needs a package of its own.
-    "funcgrad._backends.choice": frozenset({"funcgrad._backends.native.native_backend"}),
+    # Machine code, which needs a package of its own; and NumPy's backend, which that spares.
+    "funcgrad._backends.choice": frozenset(
+        {"funcgrad._backends.native.native_backend", "funcgrad._backends.numpy.backend"}
+    ),
     # Modules that write text, which programs whose code is on disk do not need.
     "funcgrad._backends.native.native_backend": frozenset({"funcgrad._backends.native.functions"}),
     # Answers to mistakes, which a script without any need not load.

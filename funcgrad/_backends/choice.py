@@ -1,7 +1,7 @@
 """Find the backend that a user asks for, by its name or as an object; or the default one.
 
 A function that names no backend runs on the native backend if llvmlite is installed, and else on
-NumPy's. The native backend is imported when the first such function is called.
+NumPy's. A backend is imported when the first function that needs it is called.
 
 >>> chosen_backend("numpy", "jit").name
 'numpy'
@@ -16,7 +16,6 @@ from typing import Any, Final, SupportsIndex
 import numpy as np
 
 from funcgrad._backends.interface import Backend
-from funcgrad._backends.numpy.backend import NUMPY
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._base.locks import cached_property
 from funcgrad._base.users_line import warn_user
@@ -46,12 +45,12 @@ def chosen_backend(backend: Any, operation: str, exact: bool = False, threads: i
         No backend has that name, the object is not a backend, or it is not exact.
     """
     if backend is None:
-        backend = DEFAULT if _NATIVE_CHANCES.has_compiler else NUMPY.name
-        if backend != NUMPY.name and _NATIVE_CHANCES.obstacle is not None:
+        backend = DEFAULT if _NATIVE_CHANCES.has_compiler else "numpy"
+        if backend != "numpy" and _NATIVE_CHANCES.obstacle is not None:
             _NATIVE_CHANCES.warn_once(operation)
-            return NUMPY
+            return numpy_backend()
     if isinstance(backend, str) and backend in _NAMES:
-        return NUMPY if backend == NUMPY.name else _native(operation, exact, threads)
+        return numpy_backend() if backend == "numpy" else _native(operation, exact, threads)
     names = ", ".join(map(repr, _NAMES))
     if isinstance(backend, str):
         raise ArgumentError(
@@ -65,7 +64,7 @@ def chosen_backend(backend: Any, operation: str, exact: bool = False, threads: i
             f"{operation}: backend={backend!r} is not a backend: it {lack}. Pass one of the names"
             f" {names}, or an object with the members {', '.join(_MEMBERS)}."
         )
-    if exact and backend is not NUMPY and not getattr(backend, "exact", False):
+    if exact and backend is not numpy_backend() and not getattr(backend, "exact", False):
         raise ArgumentError(
             f"{operation}: exact=True cannot make the backend {backend.name!r} exact. Pass a"
             " backend whose attribute `exact` is true, or the name of a backend."
@@ -73,6 +72,13 @@ def chosen_backend(backend: Any, operation: str, exact: bool = False, threads: i
     users_backend: Backend = backend
     with_threads = getattr(users_backend, "with_threads", None)
     return users_backend if with_threads is None or threads == 1 else with_threads(threads)
+
+
+def numpy_backend() -> Backend:
+    """NumPy's backend; loading it takes 8 ms, which functions on the native backend do without."""
+    from funcgrad._backends.numpy.backend import NUMPY
+
+    return NUMPY
 
 
 def thread_count(threads: SupportsIndex, operation: str) -> int:
@@ -119,7 +125,7 @@ def _native(operation: str, exact: bool, threads: int) -> Backend:
     """The native backend; where it cannot run, NumPy's backend, with a warning."""
     if _NATIVE_CHANCES.obstacle is not None:
         _NATIVE_CHANCES.warn(operation)
-        return NUMPY
+        return numpy_backend()
     from funcgrad._backends.native.native_backend import EXACT, NATIVE
 
     return (EXACT if exact else NATIVE).with_threads(threads)

@@ -27,8 +27,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final, TypeAlias, TypeVar
 
+from funcgrad._backends.choice import numpy_backend
 from funcgrad._backends.interface import Compiled
-from funcgrad._backends.numpy.backend import NUMPY
 from funcgrad._core.structure.structures import Control
 from funcgrad._core.trace import Trace, Value
 from funcgrad._core.users_values import REFUSALS
@@ -280,5 +280,5 @@ def _derived_call(origin: Program, kind: str, program: Program, compile: Compile
 
 def by_numpy(optimized: Program, relaxed: bool) -> tuple[Program, Compiled]:
     """Prepare and compile with the NumPy backend, for programs that outlive their function."""
-    prepared = NUMPY.prepare(optimized, relaxed)
-    return prepared, NUMPY.compile(prepared)
+    prepared = numpy_backend().prepare(optimized, relaxed)
+    return prepared, numpy_backend().compile(prepared)

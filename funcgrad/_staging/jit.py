@@ -26,9 +26,8 @@ from types import MethodType
 from typing import Any, Final, Generic, ParamSpec, TypeVar
 from weakref import WeakMethod
 
-from funcgrad._backends.choice import LateChoice, chosen_backend, thread_count
+from funcgrad._backends.choice import LateChoice, chosen_backend, numpy_backend, thread_count
 from funcgrad._backends.interface import MISS, Backend, Compiled, DirectlyCalled, evaluated
-from funcgrad._backends.numpy.backend import NUMPY
 from funcgrad._base.interpreters import doubt
 from funcgrad._base.users_line import shorten, warn_user
 from funcgrad._core import pytrees
@@ -290,8 +289,7 @@ class Jitted(DirectlyCalled, Generic[P, R]):
         def compile(derived: Program) -> Run:
             return (weak() or by_numpy)(derived, relaxed)[1].run
 
-        made = self._compiled(optimized, self._relaxed)
-        variant = make_variant(optimized, *made, capture, compile)
+        variant = make_variant(optimized, *self._compiled(optimized, relaxed), capture, compile)
         if is_kept:
             variants.add(variant)
             self._forget()  # the general path marks it as used
@@ -314,7 +312,7 @@ class Jitted(DirectlyCalled, Generic[P, R]):
                 f"jit: {self.__name__} closes over a value that is being traced, and runs without"
                 " being staged."
             )
-        backend = self._backend if self._backend.supports(optimized) else NUMPY
+        backend = self._backend if self._backend.supports(optimized) else numpy_backend()
         return Lowered(staged, backend.prepare(optimized, self._relaxed), backend)
 
     def _staged(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Program:
@@ -350,30 +348,32 @@ class Jitted(DirectlyCalled, Generic[P, R]):
 
     def _compiled(self, optimized: Program, relaxed: bool) -> tuple[Program, Compiled]:
         """The program as the backend prepares it, and its compiled form."""
-        backends = [self._backend, *([] if self._backend is NUMPY else [NUMPY])]
-        if not self._backend.supports(optimized):
-            backends = [NUMPY]
+        backend = self._backend if self._backend.supports(optimized) else numpy_backend()
+        if backend is not self._backend:
             self._warn(
                 f"has a program that the backend {self._backend.name!r} does not support; the NumPy"
                 " backend runs it."
             )
-        for backend in backends:
+        while True:
             prepared = optimized
             try:
                 prepared = backend.prepare(optimized, relaxed)
                 return prepared, backend.compile(prepared)
             except Exception as error:  # a failure to compile must never cost a result
-                self._note_failure(backend, prepared, error)
-        return optimized, evaluated(optimized)
+                if self._note_failure(backend, prepared, error):
+                    return optimized, evaluated(optimized)
+            backend = numpy_backend()
 
-    def _note_failure(self, backend: Backend, program: Program, error: Exception) -> None:
+    def _note_failure(self, backend: Backend, program: Program, error: Exception) -> bool:
         self._failures.append(Failure(program, backend.name, repr(error)))
-        instead = "is evaluated operation by operation" if backend is NUMPY else "NumPy's runs"
+        is_last = backend is numpy_backend()
+        instead = "is evaluated operation by operation" if is_last else "NumPy's runs"
         self._warn(
             f"has a program that the backend {backend.name!r} could not compile, and that"
             f" {instead} instead: {error!r}. To report it, save the program:"
             f" {self.__name__}.failures[-1].program.to_text()."
         )
+        return is_last
 
     def _split(self, args: Any, kwargs: Any) -> tuple[Static, tuple[Any, Any]]:
         """Split off the static arguments: triples of position or name, exact key, and value."""

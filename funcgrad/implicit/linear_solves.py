@@ -20,6 +20,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._control.closures import with_closed_values
 from funcgrad._core.specs import dtype_of, is_inexact
 from funcgrad._core.trace import Value, concrete
 from funcgrad._hooks.result_watch import watched
@@ -29,7 +30,6 @@ from funcgrad._transforms.factors import fit_tangent, zeros_like
 from funcgrad._transforms.flat_functions import push_values
 from funcgrad._transforms.linear import linear_transpose
 from funcgrad.errors import DifferentiationError
-from funcgrad.implicit.closures import with_closed_values
 from funcgrad.implicit.direct import failing_as
 from funcgrad.implicit.solution_call import SolutionCall, SolutionSignature, solution_of
 from funcgrad.implicit.unknowns import (

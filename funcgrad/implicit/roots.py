@@ -20,6 +20,7 @@ from typing import Any, Literal, TypeAlias, overload
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._control.carried_types import AnyNumber, Containers, State
 from funcgrad._control.carry import handed
+from funcgrad._control.closures import with_closed_values
 from funcgrad._core import pytrees
 from funcgrad._core.trace import RAW, Value
 from funcgrad._hooks.result_watch import watched
@@ -28,7 +29,6 @@ from funcgrad._programs.equation import spec_inside
 from funcgrad._transforms.arguments import check_function, values_of
 from funcgrad._transforms.composite import bind_composite
 from funcgrad._transforms.factors import zeros_like
-from funcgrad.implicit.closures import with_closed_values
 from funcgrad.implicit.direct import direct_solve, failing_as
 from funcgrad.implicit.linear_solves import LinearSystem, filled, pushed
 from funcgrad.implicit.reached import Reached, free_in, held

@@ -20,13 +20,13 @@ from functools import partial
 from typing import Any
 
 import funcgrad.numpy as fnp
+from funcgrad._control.closures import with_closed_values
 from funcgrad._control.scans import scan
 from funcgrad._core.specs import is_inexact
 from funcgrad._core.trace import Value, concrete
 from funcgrad._programs.equation import spec_inside
 from funcgrad._transforms.custom import custom_vjp
 from funcgrad._transforms.reverse import vjp
-from funcgrad.implicit.closures import with_closed_values
 from funcgrad.integrate.right_hand_side import Slope, real_dtype
 from funcgrad.integrate.solutions import solution
 from funcgrad.integrate.steps import Leaves, Settings
