@@ -61,6 +61,9 @@ DEFERRED_IMPORTS: Mapping[str, frozenset[str]] = {
     "funcgrad._backends.choice": frozenset(
         {"funcgrad._backends.native.native_backend", "funcgrad._backends.numpy.backend"}
     ),
+    "funcgrad._staging.loop_programs": frozenset(
+        {"funcgrad._backends.numpy.backend", "funcgrad._backends.numpy.prepare"}
+    ),
     # Modules that write text, which programs whose code is on disk do not need.
     "funcgrad._backends.native.native_backend": frozenset({"funcgrad._backends.native.functions"}),
     # Answers to mistakes, which a script without any need not load.

@@ -20,8 +20,6 @@ from collections.abc import Callable, Hashable, Sequence
 from types import CodeType
 from typing import Any, Final, TypeAlias, TypeVar
 
-from funcgrad._backends.numpy.backend import compile_program
-from funcgrad._backends.numpy.prepare import prepared_exactly
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._base.floating_errors import quiet
 from funcgrad._core.trace import RAW, Value, concrete, running_traces
@@ -157,6 +155,9 @@ def _is_elsewhere() -> bool:
 
 def _made(parts: FunctionParts, examples: Sequence[Value], loop: Loop) -> _LoopProgram | None:
     """Stage a loop; None if its function may not be staged."""
+    from funcgrad._backends.numpy.backend import compile_program
+    from funcgrad._backends.numpy.prepare import prepared_exactly
+
     count = len(examples) - len(parts.tensors)
     tensors = [wrap(value) for value in examples]
 
