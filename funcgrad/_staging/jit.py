@@ -256,21 +256,21 @@ class Jitted(DirectlyCalled, Generic[P, R]):
         self._stagings.append(None)
         capture = Capture(*self._roots(args, kwargs))
         try:
-            staged = capture.run(lambda: self._staged(args, kwargs), self._warn)
+            program = capture.run(lambda: self._staged(args, kwargs), self._warn)
         except UnstagedError as error:
             variants.watched = False
             self._warn(f"runs without being staged: {error.reason}.")
             return MISS
-        if staged is None:
+        if program is None:
             variants.watched = False
             self._warn(
                 "may read more from outside of its arguments than can be watched for changes, and"
                 f" runs without being staged. Pass what it needs as an argument.{doubt()}"
             )
             return MISS
-        warn_of_loops(staged, self._warn)
-        optimized = optimize(staged, self._relaxed)
-        if not optimized.is_raw:  # it closes over a traced value
+        warn_of_loops(program, self._warn)
+        program = optimize(program, self._relaxed)  # the other one's objects may go
+        if not program.is_raw:  # it closes over a traced value
             return MISS
         is_kept = capture.unchanged()  # else the function may have read an old or a new value
         if capture.drew():
@@ -289,7 +289,7 @@ class Jitted(DirectlyCalled, Generic[P, R]):
         def compile(derived: Program) -> Run:
             return (weak() or by_numpy)(derived, relaxed)[1].run
 
-        variant = make_variant(optimized, *self._compiled(optimized, relaxed), capture, compile)
+        variant = make_variant(program, *self._compiled(program, relaxed), capture, compile)
         if is_kept:
             variants.add(variant)
             self._forget()  # the general path marks it as used
