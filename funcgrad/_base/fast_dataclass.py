@@ -49,6 +49,7 @@ else:
         """
 
         def make(cls: type[Any]) -> type[Any]:
+            cls.__doc__ = cls.__doc__ or f"{cls.__name__}()"  # else a signature is parsed for it
             # The standard library would compile the methods that forbid assignments. It needs them
             # if the base class has them.
             inherits = any(dataclasses.is_dataclass(base) for base in cls.__bases__)
