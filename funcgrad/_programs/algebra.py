@@ -40,13 +40,7 @@ from funcgrad._primitives.elementwise import (
     square,
     subtract,
 )
-from funcgrad._primitives.logic import (
-    bitwise_count,
-    equal,
-    isfinite,
-    isinf,
-    isnan,
-)
+from funcgrad._primitives.logic import bitwise_count, equal, isfinite, isinf, isnan
 from funcgrad._primitives.powers import power
 from funcgrad._primitives.rounding import (
     binary_exponent,
@@ -61,9 +55,7 @@ from funcgrad._primitives.rounding import (
 )
 from funcgrad._primitives.selection import maximum, minimum, where
 from funcgrad._primitives.special import erf, erfc
-from funcgrad._primitives.structural import (
-    cast,
-)
+from funcgrad._primitives.structural import cast
 from funcgrad._primitives.transcendental import (
     arccos,
     arccosh,

@@ -43,8 +43,7 @@ def operations_line() -> str:
 def line_around(frame: FrameType | None, libraries: dict[str, bool]) -> str:
     """The user's line that a frame runs, or the line of the equation that is being evaluated.
 
-    ``libraries`` remembers which files are libraries': staging asks about twenty frames for each
-    operation.
+    ``libraries`` remembers which files are so: staging asks about twenty frames an operation.
     """
     evaluates = bound.__code__
     while frame is not None:

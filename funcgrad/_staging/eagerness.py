@@ -49,10 +49,7 @@ def unstaged_entries(
 
 
 def run_unstaged(
-    f: Callable[..., R],
-    static: frozenset[int | str],
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
+    f: Callable[..., R], static: frozenset[int | str], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> R:
     """Call a function of a ``jit`` without staging it.
 

@@ -66,11 +66,7 @@ class Variant:
 
 
 def make_variant(
-    program: Program,
-    prepared: Program,
-    compiled: Compiled,
-    capture: Capture,
-    compile: Compile,
+    program: Program, prepared: Program, compiled: Compiled, capture: Capture, compile: Compile
 ) -> Variant:
     """Make the variant of a program, which the backend prepared and compiled.
 

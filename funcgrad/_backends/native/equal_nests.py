@@ -58,7 +58,7 @@ def _function(site: FunctionSite, nest: Nest, name: str) -> str:
     lines = FunctionText(module.arithmetic, module.definitions)
     alike = Nest(nest.shape, nest.members, reads, stores)
     place = names.__getitem__
-    NestWriter(lines, alike, plan.specs, place, plan.number, module.bits).write()
+    NestWriter(lines, alike, plan.specs, place, plan.numbers.get, module.bits).write()
     lines.emit("ret void")
     parameters = ", ".join([f"ptr %a{k}" for k in range(len(views))])
     module.add(f"define internal void @{name}({parameters}) alwaysinline nounwind", lines)

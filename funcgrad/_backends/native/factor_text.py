@@ -27,12 +27,7 @@ from funcgrad._backends.native.floats import Floats, float_vectors
 from funcgrad._backends.native.function_site import FunctionSite
 from funcgrad._backends.native.function_text import FunctionText
 from funcgrad._backends.native.instructions import NotEmitted, Value, element_type
-from funcgrad._backends.native.plan_steps import (
-    Elimination,
-    EquationStep,
-    FactorUse,
-    GufuncLoop,
-)
+from funcgrad._backends.native.plan_steps import Elimination, EquationStep, FactorUse, GufuncLoop
 from funcgrad._backends.native.registers import Registers
 from funcgrad._backends.native.small_matrices import (
     MOST_ROWS,

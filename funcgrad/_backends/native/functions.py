@@ -16,11 +16,7 @@ import numpy as np
 
 from funcgrad._backends.native.call_text import write_axis_sweep, write_callback, write_sweep
 from funcgrad._backends.native.equal_nests import note_nests, write_nest
-from funcgrad._backends.native.factor_text import (
-    write_elimination,
-    write_factor_use,
-    write_gufunc,
-)
+from funcgrad._backends.native.factor_text import write_elimination, write_factor_use, write_gufunc
 from funcgrad._backends.native.fold_text import write_folding, write_scanning
 from funcgrad._backends.native.function_site import MISSED, UNINTERRUPTED, FunctionSite
 from funcgrad._backends.native.function_text import FunctionText
@@ -28,12 +24,7 @@ from funcgrad._backends.native.indexed_text import write_gathering, write_scatte
 from funcgrad._backends.native.lanes import Lanes
 from funcgrad._backends.native.loop_text import write_run
 from funcgrad._backends.native.native_module import Function, NativeModule
-from funcgrad._backends.native.plan_check import (
-    check_memory,
-    check_places,
-    check_plan,
-    is_checked,
-)
+from funcgrad._backends.native.plan_check import check_memory, check_places, check_plan, is_checked
 from funcgrad._backends.native.plan_steps import (
     AxisSweep,
     Callback,

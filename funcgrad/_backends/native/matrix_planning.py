@@ -219,11 +219,11 @@ and rows before the first block with NaN have results."""
 
 
 def factorizes(
-    plan: UnfinishedPlan, equation: Equation, structure: Factored, results: range
+    plan: UnfinishedPlan, equation: Equation, structure: Factored, variable: int
 ) -> bool:
     """Plan the results of triangular factors; returns whether there is code for them."""
     form = structure.factorization(**dict(equation.params))
-    specs = [plan.specs[variable] for variable in (*equation.operands, *results)]
+    specs = [*[plan.specs[operand] for operand in equation.operands], *equation.results]
     dtype = specs[-1].dtype
     if dtype.char not in "fd" or any(spec.dtype != dtype or spec.weak for spec in specs):
         return False
@@ -234,7 +234,7 @@ def factorizes(
         if form.factors is not Factors.ELIMINATION or not is_written:
             return False
     elif specs[0].shape[-1] > MOST_ROWS and form.factors is not Factors.TRIANGLE:
-        return _by_numpy(plan, equation, form, results)
+        return _by_numpy(plan, equation, form, variable)
     views = [plan.views[operand] for operand in equation.operands]
     if len(views) > 1:
         views[1] = _with_dense_rows(plan, views[1], dtype)
@@ -244,9 +244,7 @@ def factorizes(
         turned = views[0].moved(_swapped(views[0])) if is_transposed else views[0]
         factors = _eliminated(plan, _with_dense_rows(plan, turned, dtype), dtype)
     ufunc = _loop_for_unusual(form, specs)
-    plan.append(
-        FactorUse(results.start, equation, form, tuple(views), factors, is_transposed, ufunc)
-    )
+    plan.append(FactorUse(variable, equation, form, tuple(views), factors, is_transposed, ufunc))
     return True
 
 
@@ -291,22 +289,20 @@ def _eliminated(plan: UnfinishedPlan, matrices: View, dtype: np.dtype[Any]) -> i
     return factors
 
 
-def _by_numpy(
-    plan: UnfinishedPlan, equation: Equation, form: Factorization, results: range
-) -> bool:
+def _by_numpy(plan: UnfinishedPlan, equation: Equation, form: Factorization, variable: int) -> bool:
     """Plan the loop of NumPy's over stacks, which have one shape."""
     ufunc = _GUFUNCS.get((form.factors, form.makes, form.lower))
-    specs = [plan.specs[variable] for variable in (*equation.operands, *results)]
+    specs = [*[plan.specs[operand] for operand in equation.operands], *equation.results]
     count = len(equation.operands)
     if ufunc is None or len({spec.shape[:-2] for spec in specs[:count]}) > 1:
         return False
-    if (ufunc.nin, ufunc.nout) != (count, len(results)):
+    if (ufunc.nin, ufunc.nout) != (count, len(equation.results)):
         return False
     dtypes = tuple([np.dtype(spec.dtype) for spec in specs])
     if inner_loop(ufunc, dtypes) is None:
         return False
     plan.prepare(equation.operands)
-    plan.append(GufuncLoop(results.start, equation, ufunc, dtypes, form.raises))
+    plan.append(GufuncLoop(variable, equation, ufunc, dtypes, form.raises))
     return True
 
 

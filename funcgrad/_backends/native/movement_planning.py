@@ -55,7 +55,7 @@ def moves(plan: UnfinishedPlan, equation: Equation, structure: Movement, variabl
         source.dtype == spec.dtype and not adds
         for source, adds in zip(specs, is_added, strict=True)
     ]
-    if not all(moved) and not plan.is_emitted(equation, range(variable, variable + 1)):
+    if not all(moved) and not plan.is_emitted(equation, variable):
         return False
     operands = [plan.views[operand] for operand in equation.operands]
     if len(pieces) == 1 and moved[0] and _is_whole(pieces[0], spec.shape):
@@ -106,7 +106,7 @@ def _assembles(
     if len(boxes) > 3 * count + 2 or meetings > max(_MEETINGS, 2 * count):
         return False
     has_zeros = not all(box.pieces for box in boxes)
-    if has_zeros and not plan.is_emitted(equation, range(variable, variable + 1)):
+    if has_zeros and not plan.is_emitted(equation, variable):
         return False
     dtypes = [plan.specs[equation.operands[piece.operand]].dtype for piece in pieces]
     steps = dense_strides(spec.shape)

@@ -20,14 +20,9 @@ import numpy as np
 
 from funcgrad._backends.native.code_cache import is_on, read_code, write_code
 from funcgrad._backends.native.cpython import NativeError
-from funcgrad._backends.native.function_text import (
-    Arithmetic,
-    SharedFunction,
-    module_text,
-    needed,
-)
+from funcgrad._backends.native.function_text import Arithmetic, SharedFunction, module_text, needed
 from funcgrad._backends.native.native_module import Function, NativeModule
-from funcgrad._backends.native.processor import Code, Toolchain
+from funcgrad._backends.native.processor import QUICKLY, Code, Toolchain
 from funcgrad._backends.native.program_keys import Needs, ProgramKeys, ProgramObject
 from funcgrad._backends.native.symbol_table import referent
 from funcgrad._base.fast_dataclass import dataclass
@@ -302,7 +297,7 @@ def _compiled(
         needs = replace(needs, shared=shared.better.files(called))
     else:
         texts = [module.short_text]
-        level = min(level, tools.first_level(texts[0]))
+        level = 0 if len(texts[0]) >= QUICKLY else level
         needs = replace(needs, shared=shared.files(sorted(module.uses)))
     made = ProgramObject(level, needs, [compile_(text, level) for text in texts])
     if key is not None and has_key:

@@ -61,7 +61,7 @@ def computes(plan: UnfinishedPlan, equation: Equation, variable: int) -> bool:
 
 def _operand(plan: UnfinishedPlan, variable: int) -> Operand:
     """A constant, or the dtype of an unknown operand."""
-    number, spec = plan.number_of(variable), plan.specs[variable]
+    number, spec = plan.numbers.get(variable), plan.specs[variable]
     return (spec.dtype, spec.weak) if number is None else (type(number), number)
 
 
@@ -233,10 +233,7 @@ def _can_be_written(
 
 
 def _lack(
-    formula: BoundFormula,
-    operands: Sequence[Operand],
-    dtype: np.dtype[Any],
-    arithmetic: Arithmetic,
+    formula: BoundFormula, operands: Sequence[Operand], dtype: np.dtype[Any], arithmetic: Arithmetic
 ) -> str | None:
     """Why a formula has no instructions; None if it has."""
     lanes = Registers(FunctionText(arithmetic, is_draft=True), 1)

@@ -50,7 +50,7 @@ def write_nest(site: FunctionSite, nest: Nest) -> None:
     """Write a nest, which threads share if that pays."""
     plan, module = site.plan, site.module
     site.work += prod(nest.shape) * len(nest.members)
-    arguments = nest, plan.specs, site.pointer, plan.number, module.bits
+    arguments = nest, plan.specs, site.pointer, plan.numbers.get, module.bits
     cut, totals = None, _NestTotals(site.lines, *arguments)
     if module.threads > 1:
         draft = _NestPart(site.lines.inside(), *arguments)

@@ -136,7 +136,7 @@ class _Checker:
             self._require(joined == nest.shape, f"a view of shape {view.shape} does not fit.")
         for member in nest.members:
             for operand in member.operands:
-                is_known = operand in known or plan.number(operand) is not None
+                is_known = operand in known or operand in plan.numbers
                 self._require(is_known, f"{member.variable} is made of {operand}, not known.")
             place, size = nest.stores.get(member.variable), prod(nest.shape)
             if member.folded is None:

@@ -38,12 +38,7 @@ class BoundFormula:
     formula : callable
         ``(*settings, lanes, *operands) -> element``.
     settings : tuple
-        They have hashes. Where formula and settings are the same, so are the instructions.
-
-    Attributes
-    ----------
-    key : tuple
-        Equal for equal formulas.
+        They have hashes. Where formula and settings are the same, so are instructions and ``key``.
     """
 
     __slots__ = ("_formula", "_settings", "key")
@@ -489,10 +484,6 @@ class NativePlan:
     def constants(self) -> range:
         """The variables that are constants."""
         return range(len(self.program.inputs), self.program.index.first_result)
-
-    def number(self, variable: int) -> Any:
-        """The number that a variable is, if it is a constant of one element; else None."""
-        return self.numbers.get(variable)
 
 
 def number_in(constant: Constant) -> Any:

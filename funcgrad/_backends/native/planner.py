@@ -13,7 +13,9 @@ nest, in which results that nothing else reads stay in registers. Movements are 
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from types import MappingProxyType
+from typing import Any, Final
 
 import numpy as np
 
@@ -58,7 +60,6 @@ from funcgrad._core.structure.structures import (
     Reduction,
     Scan,
     Scatter,
-    Structure,
 )
 from funcgrad._programs.equation import Equation
 from funcgrad._programs.program import Program
@@ -68,57 +69,17 @@ def plan_of(program: Program, arithmetic: Arithmetic = PLAIN) -> NativePlan:
     """Plan how a program runs."""
     plan = UnfinishedPlan(program, arithmetic)
     for equation, results in zip(program.equations, program.index.results, strict=True):
-        _add(plan, equation, results)
+        _add(plan, equation, results.start)
     return plan.finished()
 
 
-def _add(plan: UnfinishedPlan, equation: Equation, results: range) -> None:
-    plan.lack = ""
-    if not _is_planned(plan, equation, equation.operation.structure, results):
-        plan.prepare(equation.operands)
-        plan.append(Callback(results.start, equation, _lack(plan, equation)))
-
-
-def _is_planned(
-    plan: UnfinishedPlan, equation: Equation, structure: Structure, results: range
-) -> bool:
-    """Plan an equation by its structure; returns whether that has code."""
-    variable = results.start
-    is_emitted = isinstance(structure, (Elementwise, Reduction, Contraction)) and (
-        len(results) == 1 and plan.is_emitted(equation, results)
-    )
-    if isinstance(structure, Elementwise):
-        if is_emitted and computes(plan, equation, variable):
-            return True
-        return len(results) == 1 and _sweeps(plan, equation, variable)
-    if isinstance(structure, Movement):
-        return moves(plan, equation, structure, variable)
-    if isinstance(structure, Reduction):
-        return is_emitted and (
-            folds_windows(plan, equation, structure, variable)
-            or reduces(plan, equation, structure, variable)
-            or folds_in_order(plan, equation, structure, variable)
-        )
-    if isinstance(structure, Contraction):
-        alike = _in_one_dtype(plan, equation, variable) if is_emitted else equation
-        return is_emitted and (
-            contracts(plan, alike, variable) or multiplies(plan, alike, variable)
-        )
-    if isinstance(structure, Opaque):
-        return (
-            _runs_along_axis(plan, equation, structure, results)
-            or multiplies_windows(plan, equation, structure, variable)
-            or multiplies_rows(plan, equation, structure, variable)
-            or sorts(plan, equation, structure, variable)
-        )
-    return (
-        (isinstance(structure, Control) and _runs(plan, equation, results))
-        or (isinstance(structure, Factored) and factorizes(plan, equation, structure, results))
-        or (isinstance(structure, Gather) and gathers(plan, equation, structure, variable))
-        or (isinstance(structure, Scatter) and scatters(plan, equation, structure, variable))
-        or (isinstance(structure, Scan) and scans(plan, equation, structure, variable))
-        or (isinstance(structure, Random) and _draws(plan, equation, structure, variable))
-    )
+def _add(plan: UnfinishedPlan, equation: Equation, variable: int) -> None:
+    structure, plan.lack = equation.operation.structure, ""
+    planners = _PLANNERS.get(type(structure), ())
+    if any(planner(plan, equation, structure, variable) for planner in planners):
+        return
+    plan.prepare(equation.operands)
+    plan.append(Callback(variable, equation, _lack(plan, equation)))
 
 
 def _lack(plan: UnfinishedPlan, equation: Equation) -> str:
@@ -140,6 +101,27 @@ def _lack(plan: UnfinishedPlan, equation: Equation) -> str:
     specs = [plan.specs[operand] for operand in equation.operands]
     operands = [f"{spec.dtype}{list(spec.shape) if spec.shape else ''}" for spec in specs]
     return f"no code for {', '.join(operands)}"
+
+
+def _computes(plan: UnfinishedPlan, equation: Equation, _: Elementwise, variable: int) -> bool:
+    if len(equation.results) > 1:
+        return False
+    is_member = plan.is_emitted(equation, variable) and computes(plan, equation, variable)
+    return is_member or _sweeps(plan, equation, variable)
+
+
+def _reduces(*known: Any) -> bool:
+    plan, equation, _, variable = known
+    return plan.is_emitted(equation, variable) and (
+        folds_windows(*known) or reduces(*known) or folds_in_order(*known)
+    )
+
+
+def _contracts(plan: UnfinishedPlan, equation: Equation, _: Contraction, variable: int) -> bool:
+    if not plan.is_emitted(equation, variable):
+        return False
+    alike = _in_one_dtype(plan, equation, variable)
+    return contracts(plan, alike, variable) or multiplies(plan, alike, variable)
 
 
 def _draws(plan: UnfinishedPlan, equation: Equation, structure: Random, variable: int) -> bool:
@@ -181,11 +163,11 @@ def _sweeps(plan: UnfinishedPlan, equation: Equation, variable: int) -> bool:
 
 
 def _runs_along_axis(
-    plan: UnfinishedPlan, equation: Equation, structure: Opaque, results: range
+    plan: UnfinishedPlan, equation: Equation, structure: Opaque, variable: int
 ) -> bool:
-    if structure.along is None or len(equation.operands) != 1 or len(results) > 1:
+    if structure.along is None or len(equation.operands) != 1 or len(equation.results) > 1:
         return False
-    (operand,), variable = equation.operands, results[0]
+    (operand,) = equation.operands
     spec, out = plan.specs[operand], plan.specs[variable]
     if spec.weak:
         return False
@@ -226,10 +208,29 @@ def _converted(dtype: np.dtype[Any], m: Lanes, x: Value) -> Value:
     return m.astype(x, dtype)
 
 
-def _runs(plan: UnfinishedPlan, equation: Equation, results: range) -> bool:
+def _runs(plan: UnfinishedPlan, equation: Equation, _: Control, variable: int) -> bool:
     form = form_of(equation, plan.specs)
     if form is None:
         return False
     plan.prepare(equation.operands)
-    plan.append(Run(results.start, equation, form, in_form(form)))
+    plan.append(Run(variable, equation, form, in_form(form)))
     return True
+
+
+_PLANNERS: Final = MappingProxyType[type, Sequence[Callable[..., bool]]](
+    {
+        Control: (_runs,),
+        Factored: (factorizes,),
+        Movement: (moves,),
+        Gather: (gathers,),
+        Scatter: (scatters,),
+        Scan: (scans,),
+        Random: (_draws,),
+        Elementwise: (_computes,),
+        Reduction: (_reduces,),
+        Contraction: (_contracts,),
+        Opaque: (_runs_along_axis, multiplies_windows, multiplies_rows, sorts),
+    }
+)
+"""Functions that plan an equation, given its structure and its first result, and return whether
+they have: by the class of the structure, the first to try first."""

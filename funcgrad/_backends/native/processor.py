@@ -38,7 +38,7 @@ _LONGEST: Final = 1 << 18
 much text is mostly of calls and of loops over large arrays, which gain less. The time to emit twice
 as much grows faster than its size, but for level 0."""
 
-_QUICKLY: Final = 100_000
+QUICKLY: Final = 100_000
 """Characters of a text from which on its first code is emitted at level 0."""
 
 _QUIET: Final = 0.01
@@ -361,10 +361,6 @@ class Toolchain:
         if is_on():
             self._later.append(text)
         return self.object_code(text, 0)
-
-    def first_level(self, text: str) -> int:
-        """The level for the first code of a text: 1, or 0 if that would take long."""
-        return 0 if len(text) >= _QUICKLY else 1
 
     def known_code(self, text: str, level: int) -> bytes | None:
         """The object file of a text that some process has compiled; None if it is not on disk."""

@@ -260,10 +260,7 @@ def is_small(rows: int, length: int, columns: int, dtype: np.dtype[Any]) -> bool
 
 
 def small_product(
-    module: NativeModule,
-    sizes: tuple[int, int, int],
-    has_rows: bool,
-    dtype: np.dtype[Any],
+    module: NativeModule, sizes: tuple[int, int, int], has_rows: bool, dtype: np.dtype[Any]
 ) -> str:
     """The function ``(matrix, its steps, matrix, its steps, result)``, which lies in C order.
 

@@ -26,7 +26,7 @@ def sorts(plan: UnfinishedPlan, equation: Equation, structure: Opaque, variable:
     if spec.dtype.char not in _KINDS or spec.weak:
         plan.lack = f"an order of {spec.dtype}"
         return False
-    if not plan.is_emitted(equation, range(variable, variable + 1)):
+    if not plan.is_emitted(equation, variable):
         return False
     if 0 in spec.shape:
         plan.append(Fill(variable))

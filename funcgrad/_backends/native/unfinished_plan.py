@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Any, Final
 
 import numpy as np
@@ -31,8 +31,6 @@ from funcgrad._programs.program import Program
 
 class _Views(dict[int, View]):
     """Views by variable; a variable lies in a buffer of its own unless another view is set."""
-
-    __slots__ = ("_specs",)
 
     def __init__(self, specs: Sequence[Spec]) -> None:
         self._specs = specs
@@ -126,32 +124,24 @@ class UnfinishedPlan:
     def _lives(self, guarded: Iterable[int]) -> dict[int, tuple[int, int]]:
         """When the buffers of intermediate results are alive."""
         lives: dict[int, tuple[int, int]] = {}
-
-        def touch(buffer: int, position: int) -> None:
+        touched = [(self.made_at[buffer], buffer) for buffer in guarded]
+        for position, step in enumerate(self.steps):
+            read = buffers_read(step, self.views)
+            touched += [(position, buffer) for buffer in (*read, *step.written)]
+        for position, buffer in touched:
             if self.made_at[buffer] >= 0:
                 first, last = lives.get(buffer, (position, position))
                 lives[buffer] = min(first, position), max(last, position)
-
-        for position, step in enumerate(self.steps):
-            for buffer in buffers_read(step, self.views):
-                touch(buffer, position)
-            for buffer in step.written:
-                touch(buffer, position)
-        for buffer in guarded:
-            touch(buffer, self.made_at[buffer])
         return lives
 
     def _store(self, outputs: Sequence[int]) -> None:
         """Note the members of nests whose results are read from memory."""
-        read = {*outputs}
-        for step in self.steps:
-            read.update(buffers_read(step, self.views))
-        for step in self.steps:
-            if isinstance(step, Nest):
-                for member in step.members:
-                    variable = member.variable
-                    if variable not in step.stores and (variable in read or member.folded):
-                        step.stores[variable] = whole(variable, self.specs[variable].shape)
+        read = {*outputs, *chain(*[buffers_read(step, self.views) for step in self.steps])}
+        for nest in [step for step in self.steps if isinstance(step, Nest)]:
+            for member in nest.members:
+                variable = member.variable
+                if variable not in nest.stores and (variable in read or member.folded):
+                    nest.stores[variable] = whole(variable, self.specs[variable].shape)
 
     def _split(self, needed: set[int]) -> None:
         """Replace nests that read the results of movements by nests that read the pieces."""
@@ -162,17 +152,16 @@ class UnfinishedPlan:
         last = [end - 1 for end in accumulate(map(len, parts))]
         self.made_at = {v: last[at] if at >= 0 else at for v, at in self.made_at.items()}
 
-    def is_emitted(self, equation: Equation, results: range) -> bool:
+    def is_emitted(self, equation: Equation, result: int) -> bool:
         """Whether all dtypes are of those that registers hold."""
-        specs, emitted = self.specs, self._emitted
-        dtypes = [specs[variable].dtype for variable in (*equation.operands, *results)]
+        dtypes = [self.specs[variable].dtype for variable in (*equation.operands, result)]
         if np.dtype(np.float16) in dtypes and not self.arithmetic.halves:
             self.lack = "half precision"
             return False
-        unknown = [dtype for dtype in dtypes if dtype not in emitted]
+        unknown = [dtype for dtype in dtypes if dtype not in self._emitted]
         if unknown and not self.can_write(lambda _: [element_type(part_of(d)) for d in unknown]):
             return False
-        emitted.update(unknown)
+        self._emitted.update(unknown)
         return True
 
     def can_write(self, write: Callable[[Registers], object], suffix: str = "") -> bool:
@@ -197,10 +186,6 @@ class UnfinishedPlan:
         """One more variable."""
         self.specs.append(Spec(shape, dtype))
         return len(self.specs) - 1
-
-    def number_of(self, variable: int) -> Any:
-        """The number that a variable is, if it is a constant of one element; else None."""
-        return self.numbers.get(variable)
 
     def copied(self, view: View, dtype: np.dtype[Any]) -> View:
         """A copy of a view, in C order."""

@@ -43,7 +43,16 @@ from funcgrad._backends.native.registers import Registers
 from funcgrad._backends.native.sharing import Sharing
 from funcgrad._backends.native.small_matrices import MOST_ROWS, factors_size
 from funcgrad._core.structure.factorizations import Factors
-from funcgrad._core.structure.structures import Loop
+from funcgrad._core.structure.structures import (
+    Control,
+    Factored,
+    Gather,
+    Loop,
+    Opaque,
+    Random,
+    Scan,
+    Scatter,
+)
 from funcgrad._passes.pipeline import optimize
 from funcgrad._programs.program import Program
 
@@ -77,13 +86,13 @@ def _without(*names: str) -> tuple[Change, ...]:
     return (registers, "FUNCTIONS", others), *[(Registers, name, _refused) for name in methods]
 
 
-def _short_triangles(plan: Any, equation: Any, structure: Any, results: range) -> bool:
+def _short_triangles(plan: Any, equation: Any, structure: Any, variable: int) -> bool:
     """Factorizations, but for long triangles."""
     form = structure.factorization(**dict(equation.params))
     is_long = plan.specs[equation.operands[0]].shape[-1] > MOST_ROWS
     if form.factors is Factors.TRIANGLE and is_long:
         return False
-    return matrix_planning.factorizes(plan, equation, structure, results)
+    return matrix_planning.factorizes(plan, equation, structure, variable)
 
 
 def _own_elimination(plan: Any, matrices: Any, dtype: Any) -> int:
@@ -94,22 +103,24 @@ def _own_elimination(plan: Any, matrices: Any, dtype: Any) -> int:
     return factors
 
 
-def _fixed_lengths(plan: Any, equation: Any, results: range) -> bool:
+def _fixed_lengths(plan: Any, equation: Any, structure: Any, variable: int) -> bool:
     """Loops, but for those of unknown length with stacks."""
     form = form_of(equation, plan.specs)
-    if isinstance(form, Loop) and form.length is None and form.carried < len(results):
+    if isinstance(form, Loop) and form.length is None and form.carried < len(equation.results):
         return False
-    runs: Callable[..., bool] = RUNS
-    return runs(plan, equation, results)
+    return planner._runs(plan, equation, structure, variable)
 
 
-RUNS: Final = planner._runs
+def _planned(kind: type, *planners: Callable[..., bool]) -> tuple[Change, ...]:
+    """The change that equations of a structure are planned by these functions."""
+    return ((planner, "_PLANNERS", {**planner._PLANNERS, kind: planners}),)
+
 
 STEPS: Final[dict[str, tuple[Change, ...]]] = {
     "eliminations and roots written out": ((matrix_planning, "MOST_ROWS", 0),),
     "one elimination for all uses": ((matrix_planning, "_eliminated", _own_elimination),),
     "short substitution written out": ((factor_text, "MOST_ROWS", 0),),
-    "long substitution": ((planner, "factorizes", _short_triangles),),
+    "long substitution": _planned(Factored, _short_triangles),
     "four vectors of long substitution": ((factor_text, "TOGETHER", 1),),
     "bands": ((matrix_planning, "MOST_DIAGONALS", 0),),
     "NumPy's loops over stacks of matrices": ((matrix_planning, "_by_numpy", _never),),
@@ -124,15 +135,15 @@ STEPS: Final[dict[str, tuple[Change, ...]]] = {
     "scatters and carries in place": ((sharing, "_replaced", lambda *_: iter(())),),
     "results over operands": ((sharing, "_overwritten", lambda *_: iter(())),),
     "sharing of memory": ((function_site, "sharing_of", lambda *_: Sharing({}, {})),),
-    "growing stacks": ((planner, "_runs", _fixed_lengths),),
+    "growing stacks": _planned(Control, _fixed_lengths),
     "masks": ((nests, "_WITH_MASKS", 1 << 30),),
     "two registers a vector": ((nests, "_LONG", 1 << 30),),
-    "random words": ((planner, "_draws", _never),),
-    "gathers": ((planner, "gathers", _never),),
-    "scatters": ((planner, "scatters", _never),),
-    "scans": ((planner, "scans", _never),),
+    "random words": _planned(Random),
+    "gathers": _planned(Gather),
+    "scatters": _planned(Scatter),
+    "scans": _planned(Scan),
     "folds in order": ((planner, "folds_in_order", _never),),
-    "loops along axes": ((planner, "_runs_along_axis", _never),),
+    "loops along axes": _planned(Opaque, *planner._PLANNERS[Opaque][1:]),
     "NumPy's inner loops": ((planner, "_sweeps", _never),),
     "level 2": ((native_code, "BEST", 0),),
     **{f"vectors: {name}": _without(name) for name in FUNCTIONS},
