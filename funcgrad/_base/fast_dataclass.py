@@ -173,10 +173,12 @@ def _by_templates(
     ):
         return {}
     methods: dict[str, Any] = {}
-    for method, own in zip(_METHODS, ([f.name for f in fields], compared, compared), strict=True):
-        code = _TEMPLATES[len(own)][method]
-        renamed = {f"f{k}": name for k, name in enumerate(own)}
-        renamed |= {f"set_f{k}": f"set_{name}" for k, name in enumerate(own)}
+    for method, fields_read in zip(
+        _METHODS, ([f.name for f in fields], compared, compared), strict=True
+    ):
+        code = _TEMPLATES[len(fields_read)][method]
+        renamed = {f"f{k}": name for k, name in enumerate(fields_read)}
+        renamed |= {f"set_f{k}": f"set_{name}" for k, name in enumerate(fields_read)}
         globals_, locals_ = [
             tuple([renamed.get(name, name) for name in old])
             for old in (code.co_names, code.co_varnames)

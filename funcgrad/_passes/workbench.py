@@ -234,7 +234,7 @@ class Workbench:
         settings = (
             self._settings.setdefault(_identity(params), len(self._settings)) if params else 0
         )
-        # Integers: a tuple of them is no object that Python's collector looks at again and again.
+        # Integers: Python's collector does not look again and again at a tuple of them.
         return id(operation), settings, epoch, *operands
 
     def _append(self, spec: Spec, maker: Equation | None) -> None:

@@ -110,8 +110,8 @@ def _computes(plan: UnfinishedPlan, equation: Equation, _: Elementwise, variable
     return is_member or _sweeps(plan, equation, variable)
 
 
-def _reduces(*known: Any) -> bool:
-    plan, equation, _, variable = known
+def _reduces(plan: UnfinishedPlan, equation: Equation, structure: Reduction, variable: int) -> bool:
+    known = plan, equation, structure, variable
     return plan.is_emitted(equation, variable) and (
         folds_windows(*known) or reduces(*known) or folds_in_order(*known)
     )
