@@ -67,6 +67,16 @@ def test_files_that_others_could_have_written_are_ignored(folder: Path) -> None:
     assert sorted(os.listdir(folder)) == sorted(["elsewhere", NAME])
 
 
+def test_quick_code_is_better_in_later_processes(folder: Path) -> None:
+    tools = Toolchain()
+    quick = tools.quick_code(TEXT)
+    assert tools.known_code(TEXT, 1) is None
+    assert tools.known_code(TEXT, 0) == quick
+    tools.in_background(lambda: None, lambda: None)
+    assert tools.known_code(TEXT, 1) is not None
+    assert Toolchain().quick_code(TEXT) == tools.known_code(TEXT, 1)
+
+
 def test_a_folder_that_is_a_link_is_not_used(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir(mode=0o700)
     folder.parent.mkdir()
