@@ -22,6 +22,7 @@ from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._base.floating_errors import ignoring
 from funcgrad._control.carry import count_of, handed, placed
 from funcgrad._control.choices import is_unknown, number_in
+from funcgrad._control.closures import with_closed_values
 from funcgrad._control.whiles import fori_loop, while_loop
 from funcgrad._core import pytrees
 from funcgrad._core.pytrees import Structure, pytree
@@ -33,7 +34,6 @@ from funcgrad._transforms.arguments import values_of
 from funcgrad._transforms.batch import vmap
 from funcgrad._transforms.custom import custom_jvp
 from funcgrad.errors import ArgumentError, ConvergenceError
-from funcgrad.implicit.closures import with_closed_values
 from funcgrad.implicit.fixed_points import tolerance
 from funcgrad.integrate.gauss_kronrod import NODES, Panel, panel_integrals, panel_sums, weighted
 from funcgrad.integrate.limits import Limits, check_integrand, limits_of
