@@ -411,7 +411,7 @@ def jit(
     backend: Backend | str | None = None,
     relaxed: bool = False,
     exact: bool = False,
-    threads: int = 1,
+    threads: int | None = None,
 ) -> Jitted[P, R]:
     """Compile a function: it is staged on its first call and runs as a program from then on.
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from funcgrad._backends.native.cpython import COPYING
 from funcgrad._backends.native.function_text import (
@@ -58,6 +58,8 @@ class Function:
         From outputs to the inputs whose addresses they may have too, by their positions.
     shares : bool
         Whether threads share some of its work.
+    uses_python : bool
+        Whether it calls functions of Python's, which threads of the pool cannot.
     """
 
     name: str
@@ -68,6 +70,7 @@ class Function:
     calls: int
     in_place: Mapping[int, int]
     shares: bool = False
+    uses_python: bool = False
 
     @property
     def is_long(self) -> bool:
@@ -91,8 +94,6 @@ class NativeModule:
         Where each of the programs inside stands: its place in an equation of an earlier one.
     bits : int
         The width of a register.
-    threads : int
-        How many threads share large pieces of work.
     arithmetic : Arithmetic
     definitions : dict
         The functions that programs share, by name.
@@ -105,7 +106,7 @@ class NativeModule:
     nests : Counter
         How many nests there are of each kind.
     nest_names : dict
-        The names of functions of nests.
+        The names of functions of nests, with how threads share them.
 
     Parameters
     ----------
@@ -114,8 +115,6 @@ class NativeModule:
     definitions : dict
     write : callable
         ``(module, program, number) -> Function``: writes the function of a program.
-    threads : int
-        How many threads share large pieces of work.
     """
 
     def __init__(
@@ -124,9 +123,7 @@ class NativeModule:
         arithmetic: Arithmetic,
         definitions: dict[str, SharedFunction],
         write: WriteFunction,
-        threads: int = 1,
     ) -> None:
-        self.threads = threads
         self.bits, self.arithmetic, self.definitions = bits, arithmetic, definitions
         self.uses: set[str] = set()
         self._write = write
@@ -137,7 +134,7 @@ class NativeModule:
         self.callbacks: list[str] = []
         self.recourses: list[str] = []
         self.nests: Counter[Hashable] = Counter()
-        self.nest_names: dict[Hashable, str] = {}
+        self.nest_names: dict[Hashable, tuple[str, Any]] = {}
         self._functions: dict[int, Function] = {}
         self._places: dict[int, Sequence[int]] = {}
         self._users = [self.uses]  # the module, or the shared functions that are being written

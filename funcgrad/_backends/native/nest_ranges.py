@@ -26,6 +26,12 @@ _OF_MEMORY: Final = 2
 _OF_FUNCTIONS: Final = 16
 """How many times as long it takes to read or write a number in the cache, or to call a function."""
 
+_FEW: Final = 4096
+"""The elements of a nest that never takes long enough to be shared."""
+
+_PARTS: Final = 64
+"""As many parts are enough: some for each of several threads."""
+
 
 @dataclass(frozen=True, slots=True)
 class Cut:
@@ -46,28 +52,48 @@ class Cut:
     record: int
 
 
-def write_nest(site: FunctionSite, nest: Nest) -> None:
-    """Write a nest, which threads share if that pays."""
+def cut_of(site: FunctionSite, nest: Nest) -> Cut | None:
+    """How threads share a nest; None where that does not pay."""
     plan, module = site.plan, site.module
-    site.work += prod(nest.shape) * len(nest.members)
+    if prod(nest.shape) < _FEW:
+        return None
     arguments = nest, plan.specs, site.pointer, plan.number, module.bits
-    cut, totals = None, _NestTotals(site.lines, *arguments)
-    if module.threads > 1:
-        draft = _NestPart(site.lines.inside(), *arguments)
-        draft.write()
-        if site.is_shared(draft.bytes_computed / _BYTES):
-            cut = draft.cut(RANGES * module.threads)
-    if cut is None:
-        totals.write()
-        return
+    draft = _NestPart(site.lines.inside(), *arguments)
+    draft.write()
+    return draft.cut(_PARTS) if site.is_shared(draft.bytes_computed / _BYTES) else None
+
+
+def write_ranges(
+    site: FunctionSite, nest: Nest, cut: Cut, pointer: Callable[[int], str], known: Sequence[str]
+) -> str:
+    """Write a function for ranges of a nest; returns its name.
+
+    Parameters
+    ----------
+    site : FunctionSite
+    nest : Nest
+    cut : Cut
+    pointer : callable
+        The address of a buffer, by its variable.
+    known : sequence of str
+        The addresses that the function knows; last the place of what reductions collect.
+    """
+    plan, module = site.plan, site.module
+    lines = site.lines.inside()
+    writer = _NestRange(lines, nest, plan.specs, pointer, plan.number, module.bits)
+    writer.write_range(cut, known[-1])
+    return site.add_work(lines, known)
+
+
+def write_shared(
+    site: FunctionSite, nest: Nest, cut: Cut, function: str, known: Sequence[str]
+) -> None:
+    """Write a nest that threads share, given the function for its ranges."""
+    plan, module = site.plan, site.module
+    totals = _NestTotals(site.lines, nest, plan.specs, site.pointer, plan.number, module.bits)
     records = site.shared_scratch(cut.count * cut.record) if cut.record else "null"
     totals.begin()
-    shared = cut
-
-    def write_range() -> None:
-        _NestRange(site.lines, *arguments).write_range(shared, records)
-
-    site.share(nest, cut.count, write_range, known=[records])
+    site.call_shared(function, [*known, records], cut.count)
     totals.write_totals(cut, records)
 
 

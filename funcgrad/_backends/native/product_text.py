@@ -34,6 +34,10 @@ _BYTES: Final = 400
 _ROWS: Final = 12
 """The rows of a part of a product that threads share: whole blocks of rows, see `_block_rows`."""
 
+_MANY_PANELS: Final = 16
+"""So many panels are divided among threads; with fewer of them rows are, and each thread packs the
+panels that it multiplies with."""
+
 _MOST: Final = MappingProxyType({512: 1 << 29, 256: 1 << 18, 128: 1 << 15})
 """By the bits of a register, the multiplications up to which products are done here; NumPy's
 library has the better code for other processors."""
@@ -82,7 +86,7 @@ class _ProductWriter:
         ranges = RANGES
         if outermost is not None:
             self._shared, count = "stack", stack[outermost]
-        elif self._panels >= RANGES * site.module.threads:
+        elif self._panels >= _MANY_PANELS:
             self._shared, count = "panels", self._panels
         else:
             self._shared, count, ranges = "rows", -(-self._rows // _ROWS), 1
