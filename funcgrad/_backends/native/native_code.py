@@ -248,7 +248,9 @@ def native_code_of(
         targets = {name: referent(recipe, programs) for name, recipe in needs.recipes.items()}
         addresses = {name: address for name, (address, _) in targets.items()}
         addresses |= (shared.better if made.level == BEST else shared).addresses(needs.shared)
-        functions = {**symbols, **pool()} if "share" in needs.symbols else symbols
+        functions = dict(symbols)
+        if "share" in needs.symbols:  # the pool takes longer to compile than first code runs
+            functions |= pool() if made.level == BEST else {"share": symbols["share_alone"]}
         for name in needs.symbols:
             if name not in functions:
                 raise NativeError(f"native code: nobody knows the symbol {name!r}")

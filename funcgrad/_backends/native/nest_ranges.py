@@ -12,7 +12,7 @@ from functools import partial
 from math import prod
 from typing import Final
 
-from funcgrad._backends.native.function_site import RANGES, FunctionSite
+from funcgrad._backends.native.function_site import FunctionSite
 from funcgrad._backends.native.instructions import Value
 from funcgrad._backends.native.nests import BLOCK, NestWriter
 from funcgrad._backends.native.plan_steps import Nest

@@ -4,33 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-ALONE: Final = """
-define i32 @share(ptr %function, ptr %environment, i64 %count, i64 %ranges, ptr %memory, i64 %bytes,
-    ptr %threads, i64 %patience) nounwind {
-  %status = call i32 %function(i64 0, i64 %count, ptr %memory, ptr %environment)
-  ret i32 %status
-}
-define void @renew() nounwind {
-  ret void
-}
-define i32 @pool_look() nounwind {
-  %status = call i32 @look()
-  ret i32 %status
-}
-define i32 @pool_look_between_calls() nounwind {
-  %status = call i32 @look_between_calls()
-  ret i32 %status
-}
-define void @pool_refuse_memory() nounwind {
-  call void @refuse_memory()
-  ret void
-}
-declare i32 @look()
-declare i32 @look_between_calls()
-declare void @refuse_memory()
-"""
-"""Where the system has no such threads."""
-
 POOL: Final = """
 @words = external global [4 x i64]  ; of `ThreadLimits`
 @lock = internal global [128 x i8] zeroinitializer, align 128
@@ -189,10 +162,10 @@ tell:
 
 ; Calls a function for ranges of some places.
 ;
-; %ranges is how many there are for each thread; %memory is the caller's, of so many %bytes, and each
-; other thread has as much; %threads has the number of threads that the caller asks for, or 0. If
-; %patience is 0, others are woken at once, else after so many nanoseconds: nobody knows how long the
-; work takes, and one looks for signals now and then.
+; %ranges is how many there are for each thread; %memory is the caller's, of so many %bytes, and
+; each other thread has as much; %threads has the number of threads that the caller asks for, or 0.
+; If %patience is 0, others are woken at once, else after so many nanoseconds: nobody knows how long
+; the work takes, and the caller looks for signals while it waits.
 define i32 @share(ptr %function, ptr %environment, i64 %count, i64 %ranges, ptr %memory, i64 %bytes,
     ptr %threads, i64 %patience) nounwind {
 entry:

@@ -71,6 +71,8 @@ class ThreadPool:
         runtime : mapping
             The addresses of the runtime's functions, which stay.
         """
+        if not has_threads():
+            return {"share": runtime["share_alone"]}
         code = self._code or tools.alone(lambda: self._make(tools, runtime))
         names = {name: code.addresses[f"pool_{name}"] for name in _OF_PYTHON}
         return {"share": code.addresses["share"], **names}
@@ -79,20 +81,17 @@ class ThreadPool:
         if self._code is None:
             LIMITS.begin()
             symbols = {name: runtime[name] for name in _OF_PYTHON}
-            library, text, first = ctypes.pythonapi, pool_text.ALONE, "renew"
-            if has_threads():
-                symbols["words"] = LIMITS.words.ctypes.data
-                for name in _OF_THREADS:
-                    address = ctypes.cast(getattr(library, name), ctypes.c_void_p).value
-                    symbols[name] = address or 0
-                text, first = pool_text.POOL, "begin"
-                numbers = signal.SIG_BLOCK, time.CLOCK_MONOTONIC, time.CLOCK_REALTIME
-                for word, number in zip(_NUMBERS, numbers, strict=True):
-                    text = text.replace(word, str(int(number)))
-            names = ["share", "renew", first, *[f"pool_{name}" for name in _OF_PYTHON]]
+            symbols["words"] = LIMITS.words.ctypes.data
+            library, text = ctypes.pythonapi, pool_text.POOL
+            for name in _OF_THREADS:
+                symbols[name] = ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
+            numbers = signal.SIG_BLOCK, time.CLOCK_MONOTONIC, time.CLOCK_REALTIME
+            for word, number in zip(_NUMBERS, numbers, strict=True):
+                text = text.replace(word, str(int(number)))
+            names = ["share", "begin", "renew", *[f"pool_{name}" for name in _OF_PYTHON]]
             code = tools.linked([tools.object_code(text, 2)], symbols, names)
             library.Py_IncRef(ctypes.py_object(code))  # threads sleep in it to the end
-            ctypes.CFUNCTYPE(None)(code.addresses[first])()
+            ctypes.CFUNCTYPE(None)(code.addresses["begin"])()
             if hasattr(os, "register_at_fork"):
                 renew = ctypes.CFUNCTYPE(None)(code.addresses["renew"])
                 os.register_at_fork(after_in_child=renew)
