@@ -121,6 +121,7 @@ def call_loop(
     recipes = loop_recipes(ufunc, dtypes)
     symbols = [site.module.symbol(f"{ufunc.__name__}_", recipe) for recipe in recipes]
     name, data = [*symbols, "null"][:2]
+    site.needs_caller = True
     arrays = site.array("ptr", pointers)
     numbers, strides = site.array("i64", counts), site.array("i64", steps)
     site.lines.emit(f"call void {name}(ptr {arrays}, ptr {numbers}, ptr {strides}, ptr {data})")

@@ -87,9 +87,10 @@ class FunctionSite:
     leaves : bool
         Whether it may leave early, with an exception, or because a guard fails.
     shares : bool
-        Whether threads share some of its work.
-    uses_python : bool
-        Whether it calls functions of Python's, which threads of the pool cannot.
+        Whether threads share some of its work that is known to take long.
+    needs_caller : bool
+        Whether threads of the pool cannot run it: it calls functions of Python's or NumPy's, or
+        shares work itself.
     stacks : dict
         Stacks that grow, by their variables.
     nests : dict
@@ -108,7 +109,7 @@ class FunctionSite:
         self.pointers: dict[int, str] = {}
         self.memory = MemoryPlan()
         self.position = self.work = self.unknown = self.calls = 0
-        self.leaves = self.shares = self.uses_python = False
+        self.leaves = self.shares = self.needs_caller = False
         self.stacks: dict[int, GrowingStack] = {}
         self.nests: dict[int, Hashable] = {}
         self._status = ""
@@ -176,6 +177,7 @@ class FunctionSite:
         ranges: int = RANGES,
         known: Sequence[str] = (),
         scratch: int = 0,
+        patience: int = 0,
     ) -> None:
         """Write work that threads share, as a function for a range of it, and the call.
 
@@ -193,16 +195,27 @@ class FunctionSite:
             Other addresses that the function knows.
         scratch : int
             The bytes of memory that each thread has for a moment.
+        patience : int
+            So many nanoseconds the caller works before others join.
         """
         buffers = {*buffers_read(step, self.plan.views), *step.written}
         names = {"%arena", *known, *[self.pointers[buffer] for buffer in buffers]}
         known = sorted([name for name in names if name.startswith("%")])
-        outside, self.lines = self.lines, self.lines.inside()
+        outside = self.lines, self.leaves, self._status
+        self.lines, self.leaves = self.lines.inside(), False
         self._room = -(-scratch // ALIGNMENT) * ALIGNMENT
         write()
-        function = self.add_work(self.lines, known)
-        self.lines, self._room = outside, None
-        self.call_shared(function, known, count, ranges, scratch)
+        leaves, status = self.leaves, "0"
+        if leaves:
+            self._leave(0)
+            self.lines.begin_block("leave")
+            status = self.lines.op(f"load i32, ptr {self._status}")
+        function = self.add_work(self.lines, known, status)
+        self.lines, self.leaves, self._status = outside
+        self._room = None
+        status = self.call_shared(function, known, count, ranges, scratch, patience)
+        if leaves:
+            self.continue_if(self.lines.op(f"icmp eq i32 {status}, 0"), status)
 
     def add_work(self, lines: FunctionText, known: Sequence[str], status: str = "0") -> str:
         """Add a function for a range of work, given its lines but the first and the last.
@@ -247,7 +260,8 @@ class FunctionSite:
 
         The number of threads is read then, so the code is the same for all of them.
         """
-        self.shares = True
+        self.shares |= not patience
+        self.needs_caller = True
         memory = self.shared_scratch(scratch) if scratch else "null"
         self.module.declarations.add("@threads = external global i8")
         return self.lines.call(
@@ -337,7 +351,7 @@ class FunctionSite:
     ) -> None:
         """Write a call of the function of a program; where it leaves early, this one does, too."""
         self.shares |= function.shares
-        self.uses_python |= function.uses_python
+        self.needs_caller |= function.needs_caller
         arguments = ", ".join([f"ptr {pointer}" for pointer in (*pointers, arena)])
         how = "" if inline else " noinline"
         status = self.lines.op(f"call i32 @{function.name}({arguments}){how}")

@@ -95,9 +95,9 @@ def write_function(module: NativeModule, program: Program, number: int) -> Funct
     parameters = _parameters(site, inputs, outputs)
     name = f"f{number}"
     module.add(f"define internal i32 @{name}({parameters}) nounwind", site.lines)
-    site.uses_python |= not _OF_PYTHON.isdisjoint(symbols_in(site.lines.declarations))
+    site.needs_caller |= not _OF_PYTHON.isdisjoint(symbols_in(site.lines.declarations))
     amounts = site.memory.size, site.work, site.unknown, site.calls
-    flags = site.shares, site.uses_python
+    flags = site.shares, site.needs_caller
     return Function(name, program, *amounts, site.sharing.in_place, *flags)
 
 

@@ -57,9 +57,9 @@ class Function:
     in_place : mapping
         From outputs to the inputs whose addresses they may have too, by their positions.
     shares : bool
-        Whether threads share some of its work.
-    uses_python : bool
-        Whether it calls functions of Python's, which threads of the pool cannot.
+        Whether threads share some of its work that is known to take long.
+    needs_caller : bool
+        Whether threads of the pool cannot run it.
     """
 
     name: str
@@ -70,7 +70,7 @@ class Function:
     calls: int
     in_place: Mapping[int, int]
     shares: bool = False
-    uses_python: bool = False
+    needs_caller: bool = False
 
     @property
     def is_long(self) -> bool:
