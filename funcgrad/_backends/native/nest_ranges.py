@@ -13,6 +13,7 @@ from math import prod
 from typing import Final
 
 from funcgrad._backends.native.function_site import FunctionSite
+from funcgrad._backends.native.function_text import FunctionText
 from funcgrad._backends.native.instructions import Value
 from funcgrad._backends.native.nests import BLOCK, NestWriter
 from funcgrad._backends.native.plan_steps import Nest
@@ -79,10 +80,19 @@ def write_ranges(
         The addresses that the function knows; last the place of what reductions collect.
     """
     plan, module = site.plan, site.module
-    lines = site.lines.inside()
+    lines, name = FunctionText(module.arithmetic, module.definitions), f"range{len(module.texts)}"
     writer = _NestRange(lines, nest, plan.specs, pointer, plan.number, module.bits)
     writer.write_range(cut, known[-1])
-    return site.add_work(lines, known)
+    lines.emit("ret void")
+    # Nobody writes what another range reads, so that LLVM may keep what it has read.
+    written = {pointer(view.buffer) for view in nest.stores.values()}
+    words = ["ptr noalias" if address in written else "ptr" for address in known]
+    addresses = [f"{word} {address}" for word, address in zip(words, known, strict=True)]
+    parameters = ", ".join(["i64 %begin", "i64 %end", *addresses])
+    module.add(f"define internal void @{name}({parameters}) alwaysinline nounwind", lines)
+    call = site.lines.inside()
+    call.emit(f"call void @{name}({parameters.replace('noalias ', '')})")
+    return site.add_work(call, known)
 
 
 def write_shared(

@@ -1,8 +1,9 @@
 """Two threads beside one: the wall time and the processor time of jitted functions, as ratios.
 
 In each round either runs for some milliseconds in turn. Printed are the milliseconds of one thread,
-the ratio of the least wall times and the median of the rounds' ratios, and the same of processor
-time. The wall times need two processors that do nothing else::
+the ratio of the least wall times and the median of the rounds' ratios, the same of processor
+time, and the processor time of the thread that calls, over that of one thread. The wall times need
+two processors that do nothing else::
 
     OPENBLAS_NUM_THREADS=1 python -m tests.tools.benchmarks.threads
     OPENBLAS_NUM_THREADS=1 python -m tests.tools.benchmarks.threads chain product --threads 4
@@ -18,7 +19,7 @@ import argparse
 import os
 from collections.abc import Callable, Iterator
 from statistics import median
-from time import perf_counter, process_time
+from time import perf_counter, process_time, thread_time
 from typing import Any, Final
 
 import numpy as np
@@ -148,12 +149,14 @@ def share_everything() -> None:
     setattr(nest_ranges, "_FEW", 0)  # noqa: B010
 
 
-def timed(work: Callable[[], Any], calls: int) -> tuple[float, float]:
-    """The wall time and the processor time of a call, in seconds."""
-    wall, processor = perf_counter(), process_time()
+def timed(work: Callable[[], Any], calls: int) -> tuple[float, float, float]:
+    """The wall time, the processor time and the caller's processor time of a call, in seconds."""
+    begin = perf_counter(), process_time(), thread_time()
     for _ in range(calls):
         work()
-    return (perf_counter() - wall) / calls, (process_time() - processor) / calls
+    end = perf_counter(), process_time(), thread_time()
+    wall, processor, caller = [(b - a) / calls for a, b in zip(begin, end, strict=True)]
+    return wall, processor, caller
 
 
 def compared(f: Callable[..., Any], args: tuple[Any, ...], threads: int, rounds: int) -> str:
@@ -171,12 +174,13 @@ def compared(f: Callable[..., Any], args: tuple[Any, ...], threads: int, rounds:
         assert np.asarray(x).tobytes() == np.asarray(y).tobytes()
     calls = max(1, int(SAMPLE / timed(one, 1)[0]))
     samples = [(*timed(one, calls), *timed(several, calls)) for _ in range(rounds)]
-    walls, processors, shared_walls, shared_processors = zip(*samples, strict=True)
+    walls, processors, _, shared_walls, shared_processors, callers = zip(*samples, strict=True)
     texts = [f"{1e3 * min(walls):9.3f} ms"]
     for before, after in ((walls, shared_walls), (processors, shared_processors)):
         ratios = [y / x for x, y in zip(before, after, strict=True)]
         texts.append(f"{min(after) / min(before):.2f}, median {median(ratios):.2f}")
-    return "  wall {1}  processor {2}  ({0})".format(*texts)
+    texts.append(f"{min(callers) / min(processors):.2f}")
+    return "  wall {1}  processor {2}  caller {3}  ({0})".format(*texts)
 
 
 def main() -> None:
