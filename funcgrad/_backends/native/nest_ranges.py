@@ -12,7 +12,7 @@ from functools import partial
 from math import prod
 from typing import Final
 
-from funcgrad._backends.native.function_site import FunctionSite
+from funcgrad._backends.native.function_site import RANGES, FunctionSite
 from funcgrad._backends.native.function_text import FunctionText
 from funcgrad._backends.native.instructions import Value
 from funcgrad._backends.native.nests import BLOCK, NestWriter
@@ -32,6 +32,12 @@ _FEW: Final = 4096
 
 _PARTS: Final = 64
 """As many parts are enough: some for each of several threads."""
+
+_LONG_ROW: Final = 1 << 15
+"""The elements of a row from which on halves of rows are read as quickly as whole rows."""
+
+_LONG_PART: Final = 64
+"""The elements of a row that are worth a place in memory for their sum."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +67,12 @@ def cut_of(site: FunctionSite, nest: Nest) -> Cut | None:
     arguments = nest, plan.specs, site.pointer, plan.number, module.bits
     draft = _NestPart(site.lines.inside(), *arguments)
     draft.write()
-    return draft.cut(_PARTS) if site.is_shared(draft.bytes_computed / _BYTES) else None
+    if not site.is_shared(draft.bytes_computed / _BYTES):
+        return None
+    cut = draft.cut(_PARTS)
+    if cut is None or not draft.reads_pieces(cut):
+        return cut
+    return cut if site.is_shared(draft.bytes_of_functions / _BYTES) else None
 
 
 def write_ranges(
@@ -103,7 +114,9 @@ def write_shared(
     totals = _NestTotals(site.lines, nest, plan.specs, site.pointer, plan.number, module.bits)
     records = site.shared_scratch(cut.count * cut.record) if cut.record else "null"
     totals.begin()
-    site.call_shared(function, [*known, records], cut.count)
+    # In the rows of an outer loop each thread does one piece, for short pieces take twice as long.
+    ranges = 1 if cut.loop else RANGES
+    site.call_shared(function, [*known, records], cut.count, ranges)
     totals.write_totals(cut, records)
 
 
@@ -113,11 +126,22 @@ class _NestPart(NestWriter):
     @property
     def bytes_computed(self) -> int:
         """The bytes of all results; reading an element counts as computing several."""
-        sizes = [self._specs[member.variable].dtype.itemsize for member in self._nest.members]
+        sizes = sum([self._specs[member.variable].dtype.itemsize for member in self._nest.members])
         memory = sum([array.dtype.itemsize for array in self._arrays.values()])
-        called = max(sizes) * len(self._lines.uses)  # the functions that the draft calls
-        of_element = sum(sizes) + _OF_MEMORY * memory + _OF_FUNCTIONS * called
-        return prod(self._nest.shape) * of_element
+        return prod(self._nest.shape) * (sizes + _OF_MEMORY * memory) + self.bytes_of_functions
+
+    @property
+    def bytes_of_functions(self) -> int:
+        """As many bytes as are computed while the functions run that the draft calls."""
+        widest = max([self._specs[member.variable].dtype.itemsize for member in self._nest.members])
+        return prod(self._nest.shape) * _OF_FUNCTIONS * widest * len(self._lines.uses)
+
+    def reads_pieces(self, cut: Cut) -> bool:
+        """Whether each part reads short pieces of rows.
+
+        To read half of each row takes as long as to read all of them, if the rows are short.
+        """
+        return cut.loop > 0 and prod(self._extents[cut.loop :]) < _LONG_ROW
 
     def cut(self, wanted: int) -> Cut | None:
         """The cut of the outermost loop that has as many parts as wanted, or else of the most."""
@@ -126,12 +150,17 @@ class _NestPart(NestWriter):
             folds = [v for v, loops in self._reduced.items() if loop in loops]
             if not folds:
                 cuts.append(Cut(loop, extent if loop < last else extent // self._width, 0))
-            elif not loop and not any(map(self._in_registers, folds)):
+            elif not loop and not any(map(self._in_registers, folds)) and self._has_long_parts:
                 count = extent if last else -(-self._full // BLOCK)
                 cuts.append(Cut(loop, count, sum(map(self._record_size, folds))))
         several = [cut for cut in cuts if cut.count > 1]
         enough = [cut for cut in several if cut.count >= wanted]
         return enough[0] if enough else max(several, key=lambda cut: cut.count, default=None)
+
+    @property
+    def _has_long_parts(self) -> bool:
+        """Whether what a part collects is little beside what it reads."""
+        return len(self._extents) == 1 or prod(self._extents[1:]) >= _LONG_PART
 
     @property
     def _width_of_parts(self) -> int:
