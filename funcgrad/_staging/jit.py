@@ -438,10 +438,13 @@ def jit(
         If true, elementwise operations give NumPy's bits with every backend. If false, machine code
         has its own exponentials, trigonometric functions and the like, within 2 units in the last
         place.
-    threads : int
-        The number of processor threads that a call may use. Machine code divides matrix products,
-        and work on more than about 500,000 elements; the bits do not depend on ``threads``. The
-        NumPy backend uses one thread, besides the threads of NumPy's BLAS.
+    threads : int, optional
+        The number of processor threads that a call may use; ``threads=1`` refuses others. Machine
+        code divides large steps, such as matrix products and work on about 100,000 to a million
+        elements; the bits do not depend on ``threads``. Without it the environment variable
+        ``FUNCGRAD_THREADS`` decides, else the number of cores that the process may use, limited
+        by ``OMP_NUM_THREADS``; in forked and ``multiprocessing`` children it is 1. The NumPy
+        backend uses one thread, besides the threads of NumPy's BLAS.
 
     Returns
     -------
@@ -454,7 +457,7 @@ def jit(
     ------
     ArgumentError
         ``f`` does not have such an argument; the backend does not exist, or does not support
-        ``exact``; ``threads`` is not a positive integer.
+        ``exact``; ``threads``, or ``FUNCGRAD_THREADS``, is not a positive integer.
 
     Warns
     -----
@@ -481,7 +484,7 @@ def jit(
     Tensor([2., 4.])
     >>> fg.jit(lambda x: x * x, backend="numpy").lower(3.0)
     Lowered(<lambda>: 1 equation(s), 1 optimized, backend 'numpy')
-    >>> waves = fg.jit(lambda x: fg.numpy.sin(x) * x, threads=2)
+    >>> waves = fg.jit(lambda x: fg.numpy.sin(x) * x, threads=1)
     >>> waves(fg.numpy.ones(1_000_000)).shape
     (1000000,)
     """
