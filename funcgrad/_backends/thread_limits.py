@@ -93,8 +93,8 @@ def _quota(groups: str, root: str) -> int:
 
 
 def _ancestors(path: str) -> list[str]:
-    parts = [part for part in path.split("/") if part]
-    return ["".join([f"/{part}" for part in parts[:n]]) for n in range(len(parts), -1, -1)]
+    names = path.strip("/").split("/") if path.strip("/") else []
+    return ["".join([f"/{name}" for name in names[:n]]) for n in range(len(names), -1, -1)]
 
 
 def _read(files: Iterable[str]) -> list[int]:

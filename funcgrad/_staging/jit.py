@@ -439,12 +439,9 @@ def jit(
         has its own exponentials, trigonometric functions and the like, within 2 units in the last
         place.
     threads : int, optional
-        The number of processor threads that a call may use; ``threads=1`` refuses others. Machine
-        code divides large steps, such as matrix products and work on about 100,000 to a million
-        elements; the bits do not depend on ``threads``. Without it the environment variable
-        ``FUNCGRAD_THREADS`` decides, else the number of cores that the process may use, limited
-        by ``OMP_NUM_THREADS``; in forked and ``multiprocessing`` children it is 1. The NumPy
-        backend uses one thread, besides the threads of NumPy's BLAS.
+        The number of threads that large steps of a call may use, in machine code; bits do not
+        depend on it. Without it the variable ``FUNCGRAD_THREADS`` decides, or the cores that the
+        process may use, limited by ``OMP_NUM_THREADS``; forks and ``multiprocessing`` children use 1.
 
     Returns
     -------

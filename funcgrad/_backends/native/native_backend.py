@@ -117,7 +117,7 @@ class NativeBackend:
     def _compile(self, program: Program) -> Compiled:
         runtime = self._runtime()
         calls = {name: runtime.code.addresses[name] for name in CALLS}
-        threads = {"threads": self._threads.ctypes.data}  # this backend stays
+        threads = {"threads": self._threads.ctypes.data}
         code = native_code_of(
             self._shared,
             program,
@@ -125,6 +125,7 @@ class NativeBackend:
             {**symbols(), **calls, **threads},
             lambda: POOL.functions(self._tools, calls),
         )
+        code.referents.append(self._threads)
         run, direct = runtime.function(program, code), runtime.direct(program, code)
         return Compiled(run, code.calls_back, is_fresh=True, direct=direct)
 

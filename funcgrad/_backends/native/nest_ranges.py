@@ -31,7 +31,7 @@ _FEW: Final = 4096
 """The elements of a nest that never takes long enough to be shared."""
 
 _PARTS: Final = 64
-"""As many parts are enough: some for each of several threads."""
+"""The number of parts from which on several threads have some each."""
 
 _LONG_ROW: Final = 1 << 15
 """The elements of a row from which on halves of rows are read as quickly as whole rows."""
@@ -132,7 +132,7 @@ class _NestPart(NestWriter):
 
     @property
     def bytes_of_functions(self) -> int:
-        """As many bytes as are computed while the functions run that the draft calls."""
+        """The bytes that are computed while the functions run that the draft calls."""
         widest = max([self._specs[member.variable].dtype.itemsize for member in self._nest.members])
         return prod(self._nest.shape) * _OF_FUNCTIONS * widest * len(self._lines.uses)
 
