@@ -441,7 +441,7 @@ def jit(
     threads : int, optional
         The number of threads that large steps of a call may use, in machine code; bits do not
         depend on it. Without it the variable ``FUNCGRAD_THREADS`` decides, or the cores that the
-        process may use, limited by ``OMP_NUM_THREADS``; forks and ``multiprocessing`` children use 1.
+        process may use, limited by ``OMP_NUM_THREADS``; in forks and ``multiprocessing`` it is 1.
 
     Returns
     -------
