@@ -36,7 +36,8 @@ pytestmark = pytest.mark.skipif(not has_threads(), reason="the system has no suc
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have threads share whatever comes apart."""
     monkeypatch.setattr(function_site, "_WORTH_SHARING", 0)
-    monkeypatch.setattr(nest_ranges, "_FEW", 0)
+    for limit in ("_FEW", "_LONG_PART", "_LONG_ROW"):
+        monkeypatch.setattr(nest_ranges, limit, 0)
     monkeypatch.setenv("FUNCGRAD_CACHE", "0")  # in which code is that shares less
 
 

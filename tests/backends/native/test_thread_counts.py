@@ -177,7 +177,8 @@ def assert_same_bits(f: Callable[..., Any], args: Sequence[Any], patch: pytest.M
         expected = results(NATIVE.compile(prepared).run)
     with patch.context() as eager:
         eager.setattr(function_site, "_WORTH_SHARING", 0)
-        eager.setattr(nest_ranges, "_FEW", 0)
+        for limit in ("_FEW", "_LONG_PART", "_LONG_ROW"):
+            eager.setattr(nest_ranges, limit, 0)
         eager.setattr(loop_text, "_MUCH", 0)
         eager.setattr(loop_text, "PATIENCE", 1)
         run = NATIVE.compile(prepared).run
