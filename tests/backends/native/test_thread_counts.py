@@ -434,3 +434,32 @@ def test_threads_of_python_that_end_leave_the_pool_in_order(two: None) -> None:
         thread.join()
         time.sleep(0.001)
         assert [bits(value) for value in f(LARGE)] == expected
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks")
+def test_a_child_forked_amid_shared_work_does_all_of_it() -> None:
+    """A handler forks while a loop over examples is shared: the child has lost the others."""
+    text = """
+import signal
+
+def f(x):
+    return fg.while_loop(
+        lambda c: c[1] < x, lambda c: (fg.numpy.sin(c[0]), c[1] + 1.0), (x, 0.0)
+    )[0]
+
+g, x = fg.jit(fg.vmap(f), backend="native", threads=2), np.full(4_000, 20_000.0)
+ended = time.monotonic() + 60
+while not POOL._code and time.monotonic() < ended:
+    g(x / 1_000.0)
+while threading.active_count() > 1:
+    time.sleep(0.001)
+expected, before, forks = np.asarray(g(x)).tobytes(), LIMITS.words[2], []
+signal.signal(signal.SIGALRM, lambda *_: forks.append(os.fork()))
+signal.setitimer(signal.ITIMER_REAL, 0.1)
+is_same = np.asarray(g(x)).tobytes() == expected and np.asarray(g(x)).tobytes() == expected
+if forks == [0]:
+    os._exit(not is_same)
+print(len(forks), is_same, os.waitpid(forks[0], 0)[1], bool(LIMITS.words[2] > before))
+"""
+    assert outputs(text) == ["1", "True", "0", "True"]
