@@ -9,6 +9,7 @@ NumPy's. A backend is imported when the first function that needs it is called.
 
 from __future__ import annotations
 
+import os
 from importlib.util import find_spec
 from operator import index
 from typing import Any, Final, SupportsIndex
@@ -16,6 +17,7 @@ from typing import Any, Final, SupportsIndex
 import numpy as np
 
 from funcgrad._backends.interface import Backend
+from funcgrad._backends.thread_limits import asked_threads
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._base.locks import cached_property
 from funcgrad._base.users_line import warn_user
@@ -26,7 +28,9 @@ _NAMES: Final = ("numpy", "native")
 _MEMBERS: Final = ("name", "supports", "prepare", "compile", "inspect")
 
 
-def chosen_backend(backend: Any, operation: str, exact: bool = False, threads: int = 1) -> Backend:
+def chosen_backend(
+    backend: Any, operation: str, exact: bool = False, threads: int | None = None
+) -> Backend:
     """Find a backend by its name. None means the default; a backend is returned unchanged.
 
     Parameters
@@ -36,8 +40,9 @@ def chosen_backend(backend: Any, operation: str, exact: bool = False, threads: i
         The function that received the option, for error messages.
     exact : bool
         Whether elementwise operations must give NumPy's bits.
-    threads : int
-        How many threads share large pieces of work, if the backend can use threads.
+    threads : int, optional
+        How many threads share large pieces of work, if the backend can use threads. Without it the
+        backend decides.
 
     Raises
     ------
@@ -71,7 +76,7 @@ def chosen_backend(backend: Any, operation: str, exact: bool = False, threads: i
         )
     users_backend: Backend = backend
     with_threads = getattr(users_backend, "with_threads", None)
-    return users_backend if with_threads is None or threads == 1 else with_threads(threads)
+    return users_backend if with_threads is None or threads is None else with_threads(threads)
 
 
 def numpy_backend() -> Backend:
@@ -81,14 +86,17 @@ def numpy_backend() -> Backend:
     return NUMPY
 
 
-def thread_count(threads: SupportsIndex, operation: str) -> int:
-    """Check a number of threads.
+def thread_count(threads: SupportsIndex | None, operation: str) -> int | None:
+    """Check a number of threads, or if there is none the environment's.
 
     Raises
     ------
     ArgumentError
         It is not a positive integer.
     """
+    if threads is None:
+        asked_threads(os.environ)
+        return None
     try:
         count = 0 if isinstance(threads, (bool, np.bool_)) else index(threads)
     except TypeError:
@@ -109,19 +117,19 @@ class LateChoice:
     ----------
     exact : bool
         Whether elementwise operations must give NumPy's bits.
-    threads : int
-        How many threads share large pieces of work.
+    threads : int or None
+        How many threads share large pieces of work; None if the backend decides.
     """
 
     exact: bool
-    threads: int = 1
+    threads: int | None = None
 
     def backend(self) -> Backend:
         """Choose it. If llvmlite is installed but cannot be used, one warning says why."""
         return chosen_backend(None, "jit", self.exact, self.threads)
 
 
-def _native(operation: str, exact: bool, threads: int) -> Backend:
+def _native(operation: str, exact: bool, threads: int | None) -> Backend:
     """The native backend; where it cannot run, NumPy's backend, with a warning."""
     if _NATIVE_CHANCES.obstacle is not None:
         _NATIVE_CHANCES.warn(operation)

@@ -411,7 +411,7 @@ def jit(
     backend: Backend | str | None = None,
     relaxed: bool = False,
     exact: bool = False,
-    threads: int = 1,
+    threads: int | None = None,
 ) -> Jitted[P, R]:
     """Compile a function: it is staged on its first call and runs as a program from then on.
 
@@ -438,10 +438,10 @@ def jit(
         If true, elementwise operations give NumPy's bits with every backend. If false, machine code
         has its own exponentials, trigonometric functions and the like, within 2 units in the last
         place.
-    threads : int
-        The number of processor threads that a call may use. Machine code divides matrix products,
-        and work on more than about 500,000 elements; the bits do not depend on ``threads``. The
-        NumPy backend uses one thread, besides the threads of NumPy's BLAS.
+    threads : int, optional
+        The number of threads that large steps of a call may use, in machine code; bits do not
+        depend on it. Without it the variable ``FUNCGRAD_THREADS`` decides, or the cores that the
+        process may use, limited by ``OMP_NUM_THREADS``; in forks and ``multiprocessing`` it is 1.
 
     Returns
     -------
@@ -454,7 +454,7 @@ def jit(
     ------
     ArgumentError
         ``f`` does not have such an argument; the backend does not exist, or does not support
-        ``exact``; ``threads`` is not a positive integer.
+        ``exact``; ``threads``, or ``FUNCGRAD_THREADS``, is not a positive integer.
 
     Warns
     -----
@@ -481,7 +481,7 @@ def jit(
     Tensor([2., 4.])
     >>> fg.jit(lambda x: x * x, backend="numpy").lower(3.0)
     Lowered(<lambda>: 1 equation(s), 1 optimized, backend 'numpy')
-    >>> waves = fg.jit(lambda x: fg.numpy.sin(x) * x, threads=2)
+    >>> waves = fg.jit(lambda x: fg.numpy.sin(x) * x, threads=1)
     >>> waves(fg.numpy.ones(1_000_000)).shape
     (1000000,)
     """

@@ -1,4 +1,4 @@
-"""The number of threads of NumPy's BLAS library: one in each worker.
+"""The number of threads of NumPy's BLAS library, and of machine code: one in each worker.
 
 Workers share the cores, and products are bit-for-bit equal only for one number of threads. The
 library is the one that NumPy has loaded. If it is not known here, environment variables such as
@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from funcgrad._backends.thread_limits import LIMITS
 from funcgrad._base.locks import ProcessLock
 
 _NAMES: Final = (
@@ -40,7 +41,7 @@ def _functions() -> tuple[Callable[[], int], Callable[[int], Any]] | None:
 
 
 class BlasThreads:
-    """The number of BLAS threads of this process; it is 1 while a user needs one thread."""
+    """The number of threads of this process; it is 1 while a user needs one thread."""
 
     def __init__(self) -> None:
         self._lock = ProcessLock()
@@ -61,6 +62,7 @@ class BlasThreads:
     def _begin(self, user: object) -> None:
         read, write = self._functions or (lambda: 1, lambda number: None)
         self._users.add(user)
+        LIMITS.use_one(True)
         if self._before is None:
             self._before = read()
             write(1)
@@ -68,6 +70,7 @@ class BlasThreads:
     def _end(self, user: object) -> None:
         _, write = self._functions or (lambda: 1, lambda number: None)
         self._users.discard(user)
+        LIMITS.use_one(bool(self._users))
         if self._before is not None and not self._users:
             write(self._before)
             self._before = None

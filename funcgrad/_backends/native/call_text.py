@@ -103,6 +103,7 @@ def call_loop(
     pointers: Sequence[str],
     counts: Sequence[int | str],
     steps: Sequence[int],
+    anywhere: bool = False,
 ) -> None:
     """Write the call of a ufunc's inner loop, of which the plan has asked that it is there.
 
@@ -117,10 +118,13 @@ def call_loop(
         How often the loop runs; of a gufunc then the sizes of its core axes.
     steps : sequence of int
         In bytes, from one run to the next; of a gufunc then along the core axes.
+    anywhere : bool
+        Whether threads of the pool may call it, because it neither calls Python nor has threads.
     """
     recipes = loop_recipes(ufunc, dtypes)
     symbols = [site.module.symbol(f"{ufunc.__name__}_", recipe) for recipe in recipes]
     name, data = [*symbols, "null"][:2]
+    site.needs_caller |= not anywhere
     arrays = site.array("ptr", pointers)
     numbers, strides = site.array("i64", counts), site.array("i64", steps)
     site.lines.emit(f"call void {name}(ptr {arrays}, ptr {numbers}, ptr {strides}, ptr {data})")

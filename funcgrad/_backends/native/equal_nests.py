@@ -12,6 +12,7 @@ from funcgrad._backends.native import nest_ranges
 from funcgrad._backends.native.function_site import FunctionSite
 from funcgrad._backends.native.function_text import FunctionText
 from funcgrad._backends.native.instructions import memory_type
+from funcgrad._backends.native.nest_ranges import Cut
 from funcgrad._backends.native.nests import NestWriter
 from funcgrad._backends.native.plan_steps import Nest
 from funcgrad._backends.native.views import View
@@ -28,39 +29,46 @@ def note_nests(site: FunctionSite) -> None:
 
 
 def write_nest(site: FunctionSite, nest: Nest) -> None:
-    """Write a nest, or a call of the function for all of its kind.
+    """Write a nest, or a call of the function for all of its kind, or for ranges of them.
 
     The first call of an unrolled recurrent net takes 0.7 of the time so, and Hamiltonian Monte
     Carlo runs in 0.8. LLVM puts functions of nests into those that call them where it optimizes.
     """
-    module, lines, kind = site.module, site.lines, site.nests[id(nest)]
-    if module.nests[kind] == 1 or module.threads > 1:
-        nest_ranges.write_nest(site, nest)
-        return
+    plan, module, lines, kind = site.plan, site.module, site.lines, site.nests[id(nest)]
     site.work += prod(nest.shape) * len(nest.members)
     if kind not in module.nest_names:
-        module.nest_names[kind] = _function(site, nest, f"nest{len(module.nest_names)}")
-    arguments = []
+        cut = nest_ranges.cut_of(site, nest)
+        if module.nests[kind] == 1 and cut is None:
+            NestWriter(lines, nest, plan.specs, site.pointer, plan.numbers.get, module.bits).write()
+            return
+        module.nest_names[kind] = _function(site, nest, cut), cut
+    (name, cut), arguments = module.nest_names[kind], []
     for variable, view in {**nest.operands, **nest.stores}.items():
-        unit = memory_type(site.plan.specs[variable].dtype)
-        arguments.append(f"ptr {lines.address(site.pointer(view.buffer), view.offset, unit)}")
-    lines.emit(f"call void @{module.nest_names[kind]}({', '.join(arguments)})")
+        unit = memory_type(plan.specs[variable].dtype)
+        arguments.append(lines.address(site.pointer(view.buffer), view.offset, unit))
+    if cut is None:
+        lines.emit(f"call void @{name}({', '.join([f'ptr {place}' for place in arguments])})")
+    else:
+        nest_ranges.write_shared(site, nest, cut, name, arguments)
 
 
-def _function(site: FunctionSite, nest: Nest, name: str) -> str:
+def _function(site: FunctionSite, nest: Nest, cut: Cut | None) -> str:
     """Write the function of a nest, of the places where its arrays begin; returns its name."""
     plan, module, views = site.plan, site.module, {**nest.operands, **nest.stores}
-    names = {variable: f"%a{k}" for k, variable in enumerate(views)}
-    for operand, result in _overwritten(site, nest):
-        names[operand] = names[result]
+    known = {variable: f"%a{k}" for k, variable in enumerate(views)}
+    names = {**known, **{operand: known[result] for operand, result in _overwritten(site, nest)}}
     moved = {v: View(v, view.shape, view.strides, 0) for v, view in views.items()}
     reads, stores = [{v: moved[v] for v in some} for some in (nest.operands, nest.stores)]
+    alike, place = Nest(nest.shape, nest.members, reads, stores), names.__getitem__
+    if cut is not None:
+        return nest_ranges.write_ranges(site, alike, cut, place, [*known.values(), "%records"])
     lines = FunctionText(module.arithmetic, module.definitions)
-    alike = Nest(nest.shape, nest.members, reads, stores)
-    place = names.__getitem__
     NestWriter(lines, alike, plan.specs, place, plan.numbers.get, module.bits).write()
     lines.emit("ret void")
-    parameters = ", ".join([f"ptr %a{k}" for k in range(len(views))])
+    name, parameters = (
+        f"nest{len(module.nest_names)}",
+        ", ".join([f"ptr {a}" for a in known.values()]),
+    )
     module.add(f"define internal void @{name}({parameters}) alwaysinline nounwind", lines)
     return name
 

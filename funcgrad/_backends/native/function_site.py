@@ -17,13 +17,16 @@ from funcgrad._programs.equation import Equation
 UNINTERRUPTED: Final = 1 << 22
 """About how many scalar operations are done between two looks for an interrupt."""
 
-_WORTH_SHARING: Final = 150_000
-"""Nanoseconds of work from which on threads share it. A thread that sleeps begins some 25 µs after
-it is called, so shorter work would gain a third at most, and processor time would grow by more than
-a tenth."""
+_WORTH_SHARING: Final = 200_000
+"""Nanoseconds of work from which on threads share it: a million numbers are read and written, or
+80,000 are put into a few functions. A thread that sleeps begins some 25 µs after it is called, so
+shorter work would gain less, and processor time would grow by more than a tenth."""
 
 RANGES: Final = 8
 """The ranges for each thread, so that none waits long for one that began late."""
+
+PATIENCE: Final = 100_000
+"""Nanoseconds after which others join in work of which nobody knows how long it takes."""
 
 FAILED: Final = 1
 MISSED: Final = 2
@@ -84,7 +87,10 @@ class FunctionSite:
     leaves : bool
         Whether it may leave early, with an exception, or because a guard fails.
     shares : bool
-        Whether threads share some of its work.
+        Whether threads share some of its work that is known to take long.
+    needs_caller : bool
+        Whether threads of the pool cannot run it: it calls functions of Python's or NumPy's, or
+        shares work itself.
     stacks : dict
         Stacks that grow, by their variables.
     nests : dict
@@ -103,12 +109,12 @@ class FunctionSite:
         self.pointers: dict[int, str] = {}
         self.memory = MemoryPlan()
         self.position = self.work = self.unknown = self.calls = 0
-        self.leaves = self.shares = False
+        self.leaves = self.shares = self.needs_caller = False
         self.stacks: dict[int, GrowingStack] = {}
         self.nests: dict[int, int] = {}
         self._status = ""
         self._held: list[str] = []
-        self._shared = -1, 0, 0
+        self._moment = -1, 0, 0
         self._room: int | None = None
 
     def number_of(self, equation: Equation) -> int:
@@ -130,17 +136,14 @@ class FunctionSite:
         return self.in_memory(self._in_arena(size))
 
     def shared_scratch(self, size: int) -> str:
-        """Memory in the arena for a moment of this step, each thread's the same for all of them."""
-        room = self._room
-        total = size if room is None else room * self.module.threads
-        position, _, there = self._shared
-        if position != self.position or total > there:
-            self._shared = self.position, self._in_arena(total), total
-        first = self.in_memory(self._shared[1])
-        if room is None:
-            return first
-        assert size <= room
-        return self.lines.address(first, self.lines.op(f"mul i64 %who, {room}"))
+        """Memory for a moment of this step: the same for all of them, each thread has its own."""
+        if self._room is not None:
+            assert size <= self._room
+            return "%memory"
+        position, _, there = self._moment
+        if position != self.position or size > there:
+            self._moment = self.position, self._in_arena(size), size
+        return self.in_memory(self._moment[1])
 
     def _in_arena(self, size: int) -> int:
         return self.memory.place(size, self.position, self.position, self.memory.arena)
@@ -164,7 +167,7 @@ class FunctionSite:
 
     def is_shared(self, nanoseconds: float) -> bool:
         """Whether threads share work that takes about so long."""
-        return self.module.threads > 1 and nanoseconds >= _WORTH_SHARING
+        return nanoseconds >= _WORTH_SHARING
 
     def share(
         self,
@@ -174,6 +177,7 @@ class FunctionSite:
         ranges: int = RANGES,
         known: Sequence[str] = (),
         scratch: int = 0,
+        patience: int = 0,
     ) -> None:
         """Write work that threads share, as a function for a range of it, and the call.
 
@@ -184,38 +188,93 @@ class FunctionSite:
         count : int
             The number of places in the work; one thread does a place, in any order.
         write : callable
-            Writes the work on the places from ``%begin`` to ``%end``, one at least, by the thread
-            of the number ``%who``.
+            Writes the work on the places from ``%begin`` to ``%end``, one at least.
         ranges : int
             The ranges for each thread.
         known : sequence of str
             Other addresses that the function knows.
         scratch : int
             The bytes of memory that each thread has for a moment.
+        patience : int
+            So many nanoseconds the caller works before others join.
         """
         buffers = {*buffers_read(step, self.plan.views), *step.written}
         names = {"%arena", *known, *[self.pointers[buffer] for buffer in buffers]}
         known = sorted([name for name in names if name.startswith("%")])
-        outside, threads = self.lines, self.module.threads
-        self.lines, self.shares = outside.inside(), True
+        outside = self.lines, self.leaves, self._status
+        self.lines, self.leaves = self.lines.inside(), False
         self._room = -(-scratch // ALIGNMENT) * ALIGNMENT
-        for place, name in enumerate(known):
-            address = self.lines.address("%known", place, "ptr")
-            self.lines.emit(f"{name} = load ptr, ptr {address}")
         write()
-        self.lines.emit("ret void")
-        function = f"work{len(self.module.texts)}"
-        parameters = "i64 %begin, i64 %end, i64 %who, ptr %known"
-        self.module.add(f"define internal void @{function}({parameters}) nounwind", self.lines)
-        self.lines, self._room = outside, None
-        self.lines.call(
-            "void",
+        leaves, status = self.leaves, "0"
+        if leaves:
+            self._leave(0)
+            self.lines.begin_block("leave")
+            status = self.lines.op(f"load i32, ptr {self._status}")
+        function = self.add_work(self.lines, known, status)
+        self.lines, self.leaves, self._status = outside
+        self._room = None
+        status = self.call_shared(function, known, count, ranges, scratch, patience)
+        if leaves:
+            self.continue_if(self.lines.op(f"icmp eq i32 {status}, 0"), status)
+
+    def add_work(self, lines: FunctionText, known: Sequence[str], status: str = "0") -> str:
+        """Add a function for a range of work, given its lines but the first and the last.
+
+        Parameters
+        ----------
+        lines : FunctionText
+        known : sequence of str
+            The names of addresses, which it reads first.
+        status : str
+            Its result.
+
+        Returns
+        -------
+        str
+            Its name.
+        """
+        reads = []
+        for place, name in enumerate(known):
+            address = f"{name}.known"
+            reads += [
+                f"{address} = getelementptr ptr, ptr %known, i64 {place}",
+                f"{name} = load ptr, ptr {address}",
+            ]
+        lines.insert_phis(0, reads)
+        lines.emit(f"ret i32 {status}")
+        name = f"work{len(self.module.texts)}"
+        parameters = "i64 %begin, i64 %end, ptr %memory, ptr %known"
+        self.module.add(f"define internal i32 @{name}({parameters}) nounwind", lines)
+        return name
+
+    def call_shared(
+        self,
+        function: str,
+        known: Sequence[str],
+        count: int,
+        ranges: int = RANGES,
+        scratch: int = 0,
+        patience: int = 0,
+    ) -> str:
+        """Write the call of a function for work that threads share; returns its status.
+
+        The number of threads is read then, so the code is the same for all of them.
+        """
+        self.shares |= not patience
+        self.needs_caller = True
+        memory = self.shared_scratch(scratch) if scratch else "null"
+        self.module.declarations.add("@threads = external global i8")
+        return self.lines.call(
+            "i32",
             "share",
             ("ptr", f"@{function}"),
             ("ptr", self.array("ptr", known)),
             ("i64", str(count)),
-            ("i64", str(max(1, count // (ranges * threads)))),
-            ("i64", str(threads)),
+            ("i64", str(ranges)),
+            ("ptr", memory),
+            ("i64", str(scratch)),
+            ("ptr", "@threads"),
+            ("i64", str(patience)),
         )
 
     # -------------------------------------------------------------------------------- instructions
@@ -292,6 +351,7 @@ class FunctionSite:
     ) -> None:
         """Write a call of the function of a program; where it leaves early, this one does, too."""
         self.shares |= function.shares
+        self.needs_caller |= function.needs_caller
         arguments = ", ".join([f"ptr {pointer}" for pointer in (*pointers, arena)])
         how = "" if inline else " noinline"
         status = self.lines.op(f"call i32 @{function.name}({arguments}){how}")

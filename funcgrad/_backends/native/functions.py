@@ -19,7 +19,7 @@ from funcgrad._backends.native.equal_nests import note_nests, write_nest
 from funcgrad._backends.native.factor_text import write_elimination, write_factor_use, write_gufunc
 from funcgrad._backends.native.fold_text import write_folding, write_scanning
 from funcgrad._backends.native.function_site import MISSED, UNINTERRUPTED, FunctionSite
-from funcgrad._backends.native.function_text import FunctionText
+from funcgrad._backends.native.function_text import FunctionText, symbols_in
 from funcgrad._backends.native.indexed_text import write_gathering, write_scattering
 from funcgrad._backends.native.lanes import Lanes
 from funcgrad._backends.native.loop_text import write_run
@@ -88,8 +88,10 @@ def write_function(module: NativeModule, program: Program, number: int) -> Funct
     parameters = _parameters(site, inputs, outputs)
     name = f"f{number}"
     module.add(f"define internal i32 @{name}({parameters}) nounwind", site.lines)
+    site.needs_caller |= not _OF_PYTHON.isdisjoint(symbols_in(site.lines.declarations))
     amounts = site.memory.size, site.work, site.unknown, site.calls
-    return Function(name, program, *amounts, site.sharing.in_place, site.shares)
+    flags = site.shares, site.needs_caller
+    return Function(name, program, *amounts, site.sharing.in_place, *flags)
 
 
 def _parameters(site: FunctionSite, inputs: Sequence[str], outputs: Sequence[str]) -> str:
@@ -121,6 +123,8 @@ def write_module(module: NativeModule, program: Program) -> Function:
 def _write_fill(site: FunctionSite, step: Fill) -> None:
     site.clear(site.pointer(step.variable), site.plan.specs[step.variable])
 
+
+_OF_PYTHON: Final = frozenset({"call_back", "has_raised"})
 
 _ON_STACK: Final = 128
 """The most small results of a function that lie on the stack. Many, as of steps that are written

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from funcgrad._backends.native.carries import Carries, GrowingStacks
-from funcgrad._backends.native.function_site import UNINTERRUPTED, FunctionSite
+from funcgrad._backends.native.function_site import PATIENCE, UNINTERRUPTED, FunctionSite
 from funcgrad._backends.native.lanes import Lanes
 from funcgrad._backends.native.native_module import Function
 from funcgrad._backends.native.plan_steps import Run
@@ -22,9 +22,16 @@ _SOONER: Final = 8
 a few milliseconds. Short loops keep the interpreter's lock, which others may not give back soon."""
 
 
+_MUCH: Final = 1 << 17
+"""So many scalar operations take from ten microseconds on: loops of fewer are never shared."""
+
+
 def write_run(site: FunctionSite, step: Run) -> None:
     """Write a loop or a choice."""
     functions = [site.module.function(program) for program in step.programs]
+    if isinstance(step.form, Loop) and _comes_apart(step.form, functions[0]):
+        _share(site, step, step.form, functions[0])
+        return
     arena = site.scratch(max([function.size for function in functions]))
     results = [
         "" if v in step.growing else site.pointer(v)
@@ -63,6 +70,25 @@ def _choose(
     lines.begin_block(after)
 
 
+def _comes_apart(form: Loop, body: Function) -> bool:
+    """Whether threads share a loop: its steps do not depend on each other, and may take long."""
+    length = form.length or 0
+    return length > 1 and not form.carried and not body.needs_caller and length * body.work >= _MUCH
+
+
+def _share(site: FunctionSite, step: Run, form: Loop, body: Function) -> None:
+    """A loop over examples, which threads share if it takes long."""
+    written = range(step.variable, step.variable + len(step.equation.results))
+
+    def write() -> None:
+        arena = site.shared_scratch(body.size)
+        operands = [site.at(operand) for operand in step.equation.operands]
+        results = [site.pointer(variable) for variable in written]
+        _repeat(site, step, form, body, operands, results, arena, ("%begin", "%end"))
+
+    site.share(step, form.length or 0, write, scratch=body.size, patience=PATIENCE)
+
+
 def _repeat(
     site: FunctionSite,
     step: Run,
@@ -71,8 +97,9 @@ def _repeat(
     operands: Sequence[str],
     results: Sequence[str],
     arena: str,
+    span: tuple[str, str] | None = None,
 ) -> None:
-    """A loop whose length is known."""
+    """A loop whose length is known, or some of its steps."""
     specs, lines = _carries(step, form), site.lines
     shared, first = operands[: form.shared], operands[form.shared :][: form.carried]
     length, count = form.length, form.carried
@@ -98,7 +125,9 @@ def _repeat(
         return carries.after(turns)
 
     site.count(body, length)
-    carries.end(lines.counted(length, one, [("ptr", pointer) for pointer in carries.turns]))
+    start, stop = span or (0, length)
+    turns = [("ptr", pointer) for pointer in carries.turns]
+    carries.end(lines.counted(stop, one, turns, start=start))
 
 
 def _row(site: FunctionSite, pointer: str, spec: Spec, place: str) -> str:

@@ -44,20 +44,21 @@ class NativeBackend:
     exact : bool
         Whether elementwise operations have NumPy's bits. Otherwise transcendental functions are
         polynomials in registers, within 2 units in the last place.
-    threads : int
-        How many threads share large pieces of work.
+    threads : int or None
+        How many threads share large pieces of work; None for as many as pay (``LIMITS``).
     """
 
     def __init__(self, exact: bool = False) -> None:
         self.exact: Final = exact
         self.name: Final = "native"
-        self.threads = 1
-        self._by_threads: dict[int, NativeBackend] = {1: self}
+        self.threads: int | None = None
+        self._by_threads: dict[int | None, NativeBackend] = {None: self}
+        self._threads = np.zeros(1, np.int64)  # the same, for machine code
         self._tools = Toolchain()
         self._tools.wait_before_forks()
         self._made: Runtime | None = None
 
-    def with_threads(self, threads: int) -> NativeBackend:
+    def with_threads(self, threads: int | None) -> NativeBackend:
         """This backend with so many threads: the same one for the same number.
 
         Where the system has no threads of POSIX, there is one.
@@ -68,12 +69,12 @@ class NativeBackend:
             self._runtime()  # which all of them have, and the functions that programs share
             assert self._shared is not None
             other = object.__new__(NativeBackend)
-            vars(other).update(vars(self), threads=threads)
+            vars(other).update(vars(self), threads=threads, _threads=np.array([threads], np.int64))
             self._by_threads.setdefault(threads, other)
         return self._by_threads[threads]
 
     def __reduce__(self) -> str | tuple[object, ...]:
-        if self.threads == 1:
+        if self.threads is None:
             return "EXACT" if self.exact else "NATIVE"
         return methodcaller("with_threads", self.threads), (EXACT if self.exact else NATIVE,)
 
@@ -115,11 +116,16 @@ class NativeBackend:
 
     def _compile(self, program: Program) -> Compiled:
         runtime = self._runtime()
-        known = {**symbols(), **{name: runtime.code.addresses[name] for name in CALLS}}
-        if self.threads > 1:
-            known["share"] = POOL.share(self._tools)
-        shared, threads = self._shared, self.threads
-        code = native_code_of(shared, program, lambda: self._written(program), known, threads)
+        calls = {name: runtime.code.addresses[name] for name in CALLS}
+        threads = {"threads": self._threads.ctypes.data}
+        code = native_code_of(
+            self._shared,
+            program,
+            lambda: self._written(program),
+            {**symbols(), **calls, **threads},
+            lambda: POOL.functions(self._tools, calls),
+        )
+        code.referents.append(self._threads)
         run, direct = runtime.function(program, code), runtime.direct(program, code)
         return Compiled(run, code.calls_back, is_fresh=True, direct=direct)
 
@@ -148,9 +154,7 @@ class NativeBackend:
         from funcgrad._backends.native.functions import write_function, write_module
 
         bits, shared = self._tools.processor.bits, self._shared
-        module = NativeModule(
-            bits, shared.arithmetic, shared.definitions, write_function, self.threads
-        )
+        module = NativeModule(bits, shared.arithmetic, shared.definitions, write_function)
         return module, write_module(module, program)
 
 

@@ -210,7 +210,7 @@ def native_code_of(
     program: Program,
     write: Callable[[], tuple[NativeModule, Function]],
     symbols: Mapping[str, int],
-    threads: int = 1,
+    pool: Callable[[], Mapping[str, int]],
 ) -> NativeCode:
     """Compile a program, unless its code is on disk.
 
@@ -222,8 +222,8 @@ def native_code_of(
         Writes its module, which has the function ``program``.
     symbols : mapping
         The addresses of the functions that programs call.
-    threads : int
-        How many threads share large pieces of work.
+    pool : callable
+        Finds the addresses of the functions that programs with shared work call.
 
     Raises
     ------
@@ -232,7 +232,7 @@ def native_code_of(
     """
     words, tools, time_left = np.zeros(3, np.int64), shared.tools, TimeLeft()
     referents: list[Any] = [shared, program]
-    key = shared.keys.key(program, shared.arithmetic, threads) if is_on() else None
+    key = shared.keys.key(program, shared.arithmetic) if is_on() else None
 
     def compiled(level: int) -> ProgramObject:
         return _compiled(shared, *write(), key, level)
@@ -243,11 +243,14 @@ def native_code_of(
         targets = {name: referent(recipe, programs) for name, recipe in needs.recipes.items()}
         addresses = {name: address for name, (address, _) in targets.items()}
         addresses |= (shared.better if made.level == BEST else shared).addresses(needs.shared)
+        functions = dict(symbols)
+        if "share" in needs.symbols:  # the pool takes longer to compile than first code runs
+            functions |= pool() if made.level == BEST else {"share": symbols["share_alone"]}
         for name in needs.symbols:
-            if name not in symbols:
+            if name not in functions:
                 raise NativeError(f"native code: nobody knows the symbol {name!r}")
             calls = name == "look" and needs.calls_back
-            addresses[name] = symbols["look_between_calls" if calls else name]
+            addresses[name] = functions["look_between_calls" if calls else name]
         code = tools.linked(made.files, addresses, ["program"])
         referents.extend((programs, targets, code))
         words[0] = code.addresses["program"]

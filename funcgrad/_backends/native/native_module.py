@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from funcgrad._backends.native.cpython import COPYING
 from funcgrad._backends.native.function_text import (
@@ -57,7 +57,9 @@ class Function:
     in_place : mapping
         From outputs to the inputs whose addresses they may have too, by their positions.
     shares : bool
-        Whether threads share some of its work.
+        Whether threads share some of its work that is known to take long.
+    needs_caller : bool
+        Whether threads of the pool cannot run it.
     """
 
     name: str
@@ -68,6 +70,7 @@ class Function:
     calls: int
     in_place: Mapping[int, int]
     shares: bool = False
+    needs_caller: bool = False
 
     @property
     def is_long(self) -> bool:
@@ -91,8 +94,6 @@ class NativeModule:
         Where each of the programs inside stands: its place in an equation of an earlier one.
     bits : int
         The width of a register.
-    threads : int
-        How many threads share large pieces of work.
     arithmetic : Arithmetic
     definitions : dict
         The functions that programs share, by name.
@@ -107,7 +108,7 @@ class NativeModule:
     nest_kinds : dict
         The kinds of nests, as numbers, by a key of everything that a nest depends on.
     nest_names : dict
-        The names of functions of nests, by their kinds.
+        The names of functions of nests, by their kinds, with how threads share them.
 
     Parameters
     ----------
@@ -116,8 +117,6 @@ class NativeModule:
     definitions : dict
     write : callable
         ``(module, program, number) -> Function``: writes the function of a program.
-    threads : int
-        How many threads share large pieces of work.
     """
 
     def __init__(
@@ -126,9 +125,7 @@ class NativeModule:
         arithmetic: Arithmetic,
         definitions: dict[str, SharedFunction],
         write: WriteFunction,
-        threads: int = 1,
     ) -> None:
-        self.threads = threads
         self.bits, self.arithmetic, self.definitions = bits, arithmetic, definitions
         self.uses: set[str] = set()
         self._write = write
@@ -140,7 +137,7 @@ class NativeModule:
         self.recourses: list[str] = []
         self.nests: Counter[int] = Counter()
         self.nest_kinds: dict[Hashable, int] = {}
-        self.nest_names: dict[int, str] = {}
+        self.nest_names: dict[int, tuple[str, Any]] = {}
         self._functions: dict[int, Function] = {}
         self._places: dict[int, Sequence[int]] = {}
         self._users = [self.uses]  # the module, or the shared functions that are being written

@@ -13,6 +13,7 @@ from math import prod
 from typing import Final
 
 from funcgrad._backends.native.function_site import RANGES, FunctionSite
+from funcgrad._backends.native.function_text import FunctionText
 from funcgrad._backends.native.instructions import Value
 from funcgrad._backends.native.nests import BLOCK, NestWriter
 from funcgrad._backends.native.plan_steps import Nest
@@ -25,6 +26,18 @@ _BYTES: Final = 200
 _OF_MEMORY: Final = 2
 _OF_FUNCTIONS: Final = 16
 """How many times as long it takes to read or write a number in the cache, or to call a function."""
+
+_FEW: Final = 4096
+"""The elements of a nest that never takes long enough to be shared."""
+
+_PARTS: Final = 64
+"""The number of parts from which on several threads have some each."""
+
+_LONG_ROW: Final = 1 << 15
+"""The elements of a row from which on halves of rows are read as quickly as whole rows."""
+
+_LONG_PART: Final = 64
+"""The elements of a row that are worth a place in memory for their sum."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,28 +59,64 @@ class Cut:
     record: int
 
 
-def write_nest(site: FunctionSite, nest: Nest) -> None:
-    """Write a nest, which threads share if that pays."""
+def cut_of(site: FunctionSite, nest: Nest) -> Cut | None:
+    """How threads share a nest; None where that does not pay."""
     plan, module = site.plan, site.module
-    site.work += prod(nest.shape) * len(nest.members)
+    if prod(nest.shape) < _FEW:
+        return None
     arguments = nest, plan.specs, site.pointer, plan.numbers.get, module.bits
-    cut, totals = None, _NestTotals(site.lines, *arguments)
-    if module.threads > 1:
-        draft = _NestPart(site.lines.inside(), *arguments)
-        draft.write()
-        if site.is_shared(draft.bytes_computed / _BYTES):
-            cut = draft.cut(RANGES * module.threads)
-    if cut is None:
-        totals.write()
-        return
+    draft = _NestPart(site.lines.inside(), *arguments)
+    draft.write()
+    if not site.is_shared(draft.bytes_computed / _BYTES):
+        return None
+    cut = draft.cut(_PARTS)
+    if cut is None or not draft.reads_pieces(cut):
+        return cut
+    return cut if site.is_shared(draft.bytes_of_functions / _BYTES) else None
+
+
+def write_ranges(
+    site: FunctionSite, nest: Nest, cut: Cut, pointer: Callable[[int], str], known: Sequence[str]
+) -> str:
+    """Write a function for ranges of a nest; returns its name.
+
+    Parameters
+    ----------
+    site : FunctionSite
+    nest : Nest
+    cut : Cut
+    pointer : callable
+        The address of a buffer, by its variable.
+    known : sequence of str
+        The addresses that the function knows; last the place of what reductions collect.
+    """
+    plan, module = site.plan, site.module
+    lines, name = FunctionText(module.arithmetic, module.definitions), f"range{len(module.texts)}"
+    writer = _NestRange(lines, nest, plan.specs, pointer, plan.numbers.get, module.bits)
+    writer.write_range(cut, known[-1])
+    lines.emit("ret void")
+    # Nobody writes what another range reads, so that LLVM may keep what it has read.
+    written = {pointer(view.buffer) for view in nest.stores.values()}
+    words = ["ptr noalias" if address in written else "ptr" for address in known]
+    addresses = [f"{word} {address}" for word, address in zip(words, known, strict=True)]
+    parameters = ", ".join(["i64 %begin", "i64 %end", *addresses])
+    module.add(f"define internal void @{name}({parameters}) alwaysinline nounwind", lines)
+    call = site.lines.inside()
+    call.emit(f"call void @{name}({parameters.replace('noalias ', '')})")
+    return site.add_work(call, known)
+
+
+def write_shared(
+    site: FunctionSite, nest: Nest, cut: Cut, function: str, known: Sequence[str]
+) -> None:
+    """Write a nest that threads share, given the function for its ranges."""
+    plan, module = site.plan, site.module
+    totals = _NestTotals(site.lines, nest, plan.specs, site.pointer, plan.numbers.get, module.bits)
     records = site.shared_scratch(cut.count * cut.record) if cut.record else "null"
     totals.begin()
-    shared = cut
-
-    def write_range() -> None:
-        _NestRange(site.lines, *arguments).write_range(shared, records)
-
-    site.share(nest, cut.count, write_range, known=[records])
+    # In the rows of an outer loop each thread does one piece, for short pieces take twice as long.
+    ranges = 1 if cut.loop else RANGES
+    site.call_shared(function, [*known, records], cut.count, ranges)
     totals.write_totals(cut, records)
 
 
@@ -77,11 +126,22 @@ class _NestPart(NestWriter):
     @property
     def bytes_computed(self) -> int:
         """The bytes of all results; reading an element counts as computing several."""
-        sizes = [self._specs[member.variable].dtype.itemsize for member in self._nest.members]
+        sizes = sum([self._specs[member.variable].dtype.itemsize for member in self._nest.members])
         memory = sum([array.dtype.itemsize for array in self._arrays.values()])
-        called = max(sizes) * len(self._lines.uses)  # the functions that the draft calls
-        of_element = sum(sizes) + _OF_MEMORY * memory + _OF_FUNCTIONS * called
-        return prod(self._nest.shape) * of_element
+        return prod(self._nest.shape) * (sizes + _OF_MEMORY * memory) + self.bytes_of_functions
+
+    @property
+    def bytes_of_functions(self) -> int:
+        """The bytes that are computed while the functions run that the draft calls."""
+        widest = max([self._specs[member.variable].dtype.itemsize for member in self._nest.members])
+        return prod(self._nest.shape) * _OF_FUNCTIONS * widest * len(self._lines.uses)
+
+    def reads_pieces(self, cut: Cut) -> bool:
+        """Whether each part reads short pieces of rows.
+
+        To read half of each row takes as long as to read all of them, if the rows are short.
+        """
+        return cut.loop > 0 and prod(self._extents[cut.loop :]) < _LONG_ROW
 
     def cut(self, wanted: int) -> Cut | None:
         """The cut of the outermost loop that has as many parts as wanted, or else of the most."""
@@ -90,12 +150,17 @@ class _NestPart(NestWriter):
             folds = [v for v, loops in self._reduced.items() if loop in loops]
             if not folds:
                 cuts.append(Cut(loop, extent if loop < last else extent // self._width, 0))
-            elif not loop and not any(map(self._in_registers, folds)):
+            elif not loop and not any(map(self._in_registers, folds)) and self._has_long_parts:
                 count = extent if last else -(-self._full // BLOCK)
                 cuts.append(Cut(loop, count, sum(map(self._record_size, folds))))
         several = [cut for cut in cuts if cut.count > 1]
         enough = [cut for cut in several if cut.count >= wanted]
         return enough[0] if enough else max(several, key=lambda cut: cut.count, default=None)
+
+    @property
+    def _has_long_parts(self) -> bool:
+        """Whether what a part collects is little beside what it reads."""
+        return len(self._extents) == 1 or prod(self._extents[1:]) >= _LONG_PART
 
     @property
     def _width_of_parts(self) -> int:

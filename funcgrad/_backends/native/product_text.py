@@ -34,6 +34,14 @@ _BYTES: Final = 400
 _ROWS: Final = 12
 """The rows of a part of a product that threads share: whole blocks of rows, see `_block_rows`."""
 
+_MANY_PANELS: Final = 16
+"""So many panels are divided among threads; with fewer of them rows are, and each thread packs the
+panels that it multiplies with."""
+
+_BY_ONE: Final = 1 << 13
+"""The multiplications of a product that NumPy's library does not divide among threads of its own:
+so threads of the pool may call it."""
+
 _MOST: Final = MappingProxyType({512: 1 << 29, 256: 1 << 18, 128: 1 << 15})
 """By the bits of a register, the multiplications up to which products are done here; NumPy's
 library has the better code for other processors."""
@@ -82,7 +90,7 @@ class _ProductWriter:
         ranges = RANGES
         if outermost is not None:
             self._shared, count = "stack", stack[outermost]
-        elif self._panels >= RANGES * site.module.threads:
+        elif self._panels >= _MANY_PANELS:
             self._shared, count = "panels", self._panels
         else:
             self._shared, count, ranges = "rows", -(-self._rows // _ROWS), 1
@@ -238,4 +246,5 @@ class _ProductWriter:
         strides = [self._along, self._across, self._row, self._column, self._columns, 1]
         counts = [1, self._rows, self._length, self._columns]
         steps = [0, 0, 0, *[stride * size for stride in strides]]
-        call_loop(self._site, np.matmul, (self._dtype,) * 3, pointers, counts, steps)
+        anywhere = self._rows * self._length * self._columns <= _BY_ONE
+        call_loop(self._site, np.matmul, (self._dtype,) * 3, pointers, counts, steps, anywhere)

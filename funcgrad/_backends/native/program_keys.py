@@ -57,7 +57,7 @@ class ProgramKeys:
     def __init__(self) -> None:
         self._operations = _Operations()
 
-    def key(self, program: Program, arithmetic: Arithmetic = PLAIN, threads: int = 1) -> str | None:
+    def key(self, program: Program, arithmetic: Arithmetic = PLAIN) -> str | None:
         """The key of a program; None where there is none.
 
         An operation or a function that the user's files define has none, since they may have
@@ -70,7 +70,7 @@ class ProgramKeys:
         except (RecursionError, _NoKeyError):
             return None
         versions = self.sources, sys.version, np.__version__
-        return digest([repr(encoded), repr((arithmetic, threads)), *versions])
+        return digest([repr(encoded), repr(arithmetic), *versions])
 
     @cached_property
     def sources(self) -> str | None:

@@ -17,6 +17,7 @@ Programs run with and without the interpreter's lock, so functions that they cal
 lets go of the lock for the rest of the program. ``look_between_calls`` is for programs that call
 Python's functions, which need the lock again: it lets other threads have it for a while.
 ``refuse_memory`` raises a ``MemoryError``; ``has_raised`` returns whether there is an exception.
+``share_alone`` does in one thread the work that the pool of threads shares (``thread_pool.py``).
 
 ``call_back(step, pointers, words)`` calls a function with arrays over native memory, which lies at
 the pointers. The words are how many there are, and for each its dtype, its rank and its sizes. It
@@ -43,7 +44,14 @@ from funcgrad._core.specs import Spec
 from funcgrad._core.trace import Raw
 from funcgrad._programs.program import Program
 
-CALLS: Final = ("call_back", "has_raised", "look", "look_between_calls", "refuse_memory")
+CALLS: Final = (
+    "call_back",
+    "has_raised",
+    "look",
+    "look_between_calls",
+    "refuse_memory",
+    "share_alone",
+)
 """The functions of the runtime that programs call."""
 
 

@@ -169,6 +169,12 @@ unlocked:
   ret i32 %long_status
 }
 
+define i32 @share_alone(ptr %function, ptr %environment, i64 %count, i64 %ranges, ptr %memory,
+    i64 %bytes, ptr %threads, i64 %patience) nounwind {
+  %status = call i32 %function(i64 0, i64 %count, ptr %memory, ptr %environment)
+  ret i32 %status
+}
+
 define i32 @look() nounwind {
   %lock = call i32 @PyGILState_Ensure()
   %status = call i32 @PyErr_CheckSignals()

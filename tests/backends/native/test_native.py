@@ -300,7 +300,7 @@ def test_a_symbol_that_nobody_knows_is_refused_before_anything_runs() -> None:
     program = NATIVE.prepare(fg.program(lambda x: fnp.partition(x, 0))(np.ones(3)), True)
     copying = dict.fromkeys(COPYING, 0)
     with pytest.raises(NativeError, match="nobody knows the symbol 'call_back'"):
-        native_code_of(NATIVE._shared, program, lambda: NATIVE._written(program), copying)
+        native_code_of(NATIVE._shared, program, lambda: NATIVE._written(program), copying, dict)
     with pytest.raises(NativeError, match="LLVM refuses"):
         tools.object_code("this is no module", 0)
 

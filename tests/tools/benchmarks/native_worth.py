@@ -23,12 +23,11 @@ import numpy as np
 from funcgrad._backends.control_forms import form_of
 from funcgrad._backends.native import (
     code_cache,
+    equal_nests,
     factor_text,
     function_site,
-    functions,
     matrix_planning,
     native_code,
-    nest_ranges,
     nests,
     planner,
     product_text,
@@ -38,7 +37,7 @@ from funcgrad._backends.native import (
 from funcgrad._backends.native.cpython import NativeError
 from funcgrad._backends.native.instructions import NotEmitted
 from funcgrad._backends.native.native_backend import NativeBackend
-from funcgrad._backends.native.plan_steps import Elimination, Nest
+from funcgrad._backends.native.plan_steps import Elimination
 from funcgrad._backends.native.registers import Registers
 from funcgrad._backends.native.sharing import Sharing
 from funcgrad._backends.native.small_matrices import MOST_ROWS, factors_size
@@ -69,10 +68,6 @@ FUNCTIONS: Final = (
 
 def _never(*_: Any, **__: Any) -> bool:
     return False
-
-
-def _nothing(*_: Any, **__: Any) -> None:
-    return None
 
 
 def _refused(*_: Any, **__: Any) -> Any:
@@ -128,10 +123,7 @@ STEPS: Final[dict[str, tuple[Change, ...]]] = {
     "packing": ((product_text, "_OFTEN", 1 << 60),),
     "small products written out": ((product_text, "is_small", _never),),
     "products as members of nests": ((planner, "contracts", _never),),
-    "equal nests": (
-        (functions, "_WRITERS", {**functions._WRITERS, Nest: nest_ranges.write_nest}),
-        (functions, "note_nests", _nothing),
-    ),
+    "equal nests": ((equal_nests, "_key", lambda *_: object()),),
     "scatters and carries in place": ((sharing, "_replaced", lambda *_: iter(())),),
     "results over operands": ((sharing, "_overwritten", lambda *_: iter(())),),
     "sharing of memory": ((function_site, "sharing_of", lambda *_: Sharing({}, {})),),
