@@ -52,8 +52,18 @@ def _function(site: FunctionSite, nest: Nest, name: str) -> str:
     names = {variable: f"%a{k}" for k, variable in enumerate(views)}
     for operand, result in _overwritten(site, nest):
         names[operand] = names[result]
-    moved = {v: View(v, view.shape, view.strides, 0) for v, view in views.items()}
-    reads, stores = [{v: moved[v] for v in some} for some in (nest.operands, nest.stores)]
+
+    def moved(variable: int, view: View) -> View:
+        buffer = variable
+        if variable in nest.stores and view.buffer != variable:  # a piece of another array
+            buffer = -1 - variable
+            names[buffer] = names[variable]
+        return View(buffer, view.shape, view.strides, 0)
+
+    reads, stores = [
+        {variable: moved(variable, view) for variable, view in some.items()}
+        for some in (nest.operands, nest.stores)
+    ]
     lines = FunctionText(module.arithmetic, module.definitions)
     alike = Nest(nest.shape, nest.members, reads, stores)
     place = names.__getitem__
@@ -95,4 +105,5 @@ def _key(site: FunctionSite, nest: Nest) -> Hashable:
     ]
     values = [(plan.specs[variable], exact_key(plan.number(variable))) for variable in places]
     pairs = tuple([(place(v), place(result)) for v, result in _overwritten(site, nest)])
-    return nest.shape, members, *arrays, tuple(values), pairs
+    pieces = tuple([view.buffer != variable for variable, view in nest.stores.items()])
+    return nest.shape, members, *arrays, tuple(values), pairs, pieces

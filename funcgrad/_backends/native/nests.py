@@ -133,6 +133,15 @@ class NestWriter:
         base = self._arrays[variable].pointer
         return [operand for operand in self._nest.operands if self._arrays[operand].pointer == base]
 
+    def is_small_piece(self, variable: int) -> bool:
+        """Whether a result is a piece of an array that may lie on the stack.
+
+        Its elements are stored one by one: LLVM 22 joins vectors that fill such an array before
+        the last of them is known, if they are stored in another order than they lie in, and aborts.
+        """
+        is_piece = self._nest.stores[variable].buffer != variable
+        return is_piece and prod(self._extents) <= _FEW
+
     def _reads_its_stores(self) -> bool:
         """Whether it reads elements that it has just written, and would wait for masked stores."""
         in_memory = [v for v in self._folded if self._in_registers(v) == len(self._extents)]
@@ -483,7 +492,7 @@ class _StepText:
     def _store(self, variable: int, index: str, value: Value) -> None:
         array = self._writer._arrays[variable]
         place = self._place(variable, index)
-        if self._is_one_place(array):
+        if self._is_one_place(array) and not self._writer.is_small_piece(variable):
             self._lanes.store(place, value)
         else:
             self._lanes.scattered(place, value, array.strides[-1])

@@ -187,3 +187,21 @@ def test_large_carries_are_read_from_where_the_step_before_wrote_them(
     s = np.random.default_rng(0).normal(size=(2, 256))
     assert_same(lambda s: fg.scan(lambda c, _: (step(c), None), s, None, length=count)[0], s)
     assert_same(lambda s: fg.fori_loop(0, fnp.argmax(s[0]) + 5, lambda _, c: step(c), s), s)
+
+
+def in_another_order(s: Any) -> Any:
+    """Pieces of a small array, the last of them first."""
+    q, p = s[:2] * 1.0, s[2:]
+    last = -q / fnp.sum(q * q)
+    return s + 0.01 * fnp.concatenate([p, last])
+
+
+def test_pieces_of_small_arrays_in_another_order_than_they_lie_in_are_compiled() -> None:
+    """LLVM 22 joins vectors that are stored so before the last is known, and aborts."""
+    s = np.array([1.0, 0.2, 0.3, 1.1])
+
+    def loop(s: Any) -> Any:
+        return fg.fori_loop(0, 9, lambda _, c: in_another_order(in_another_order(c)), s)
+
+    assert_same(loop, s)
+    assert_same(fg.grad(lambda s: fnp.sum(loop(s) ** 2)), s)
