@@ -205,3 +205,24 @@ def test_pieces_of_small_arrays_in_another_order_than_they_lie_in_are_compiled()
 
     assert_same(loop, s)
     assert_same(fg.grad(lambda s: fnp.sum(loop(s) ** 2)), s)
+
+
+def pendulum(s: Any) -> Any:
+    def slope(s: Any) -> Any:
+        return fnp.stack([s[1], -fnp.sin(s[0]) - 0.1 * s[1]])
+
+    def step(_: Any, s: Any) -> Any:
+        middle = slope(s + 0.005 * slope(s))
+        return s + 0.01 * middle
+
+    return fg.fori_loop(0, 20, step, s)
+
+
+def test_few_sums_are_computed_one_by_one() -> None:
+    """A vector would wait for the sine of an angle, which the next angle does not need."""
+    assert_same(pendulum, np.array([1.0, 0.5]))
+    assert_same(fg.grad(lambda s: fnp.sum(pendulum(s) ** 2)), np.array([1.0, 0.5]))
+    assert "x double>" not in fg.jit(pendulum, backend="native").lower(np.ones(2)).source
+    for f in (fnp.exp, fnp.sqrt, lambda x: 1.0 / (1.0 + x)):  # of these a vector is quicker
+        source = fg.jit(f, backend="native").lower(np.ones(4)).source
+        assert "<4 x double>" in source or "<2 x double>" in source

@@ -126,6 +126,7 @@ STEPS: Final[dict[str, tuple[Change, ...]]] = {
     "sharing of memory": ((function_site, "sharing_of", lambda *_: Sharing({}, {})),),
     "growing stacks": ((planner, "_runs", _fixed_lengths),),
     "masks": ((nests, "_WITH_MASKS", 1 << 30),),
+    "few elements written out": ((nests, "_WRITTEN_OUT", 0),),
     "two registers a vector": ((nests, "_LONG", 1 << 30),),
     "random words": ((planner, "_draws", _never),),
     "gathers": ((planner, "gathers", _never),),
