@@ -318,7 +318,8 @@ class NestWriter:
     ) -> dict[int, Value]:
         """Write a loop over elements; returns the values that reductions have collected."""
         body = _StepText(self, lanes, pointers)
-        if self._extents == [stop] and stop <= _WRITTEN_OUT and lanes.width == 1:
+        is_whole = lanes.width == 1 and self._extents == [stop]
+        if is_whole and isinstance(stop, int) and stop <= _WRITTEN_OUT:
             values = dict(collected)
             for place in range(int(start), stop):
                 values = body.step(str(place), values)
