@@ -40,8 +40,6 @@ from funcgrad._programs.extract import extract
 from funcgrad._programs.moved_elements import axes_along, letters_of, rearranged
 from funcgrad._programs.program import Program
 
-__all__ = ["sum_after_loops"]
-
 _STEPS: Final = 8
 """The fewest steps that pay."""
 
@@ -62,7 +60,7 @@ class _Factor(NamedTuple):
     letters: str
 
 
-class _Product(NamedTuple):
+class _StepProduct(NamedTuple):
     """A product in a body: two factors, and the letters of the result."""
 
     factors: tuple[_Factor, _Factor]
@@ -73,7 +71,7 @@ class _StepSum(NamedTuple):
     """A leaf of a carry to which each step adds products and nothing else."""
 
     leaf: int
-    products: list[_Product]
+    products: list[_StepProduct]
 
 
 def sum_after_loops(program: Program) -> Program:
@@ -133,7 +131,7 @@ def _step_sum(loop: Loop, leaf: int) -> _StepSum | None:
     return _StepSum(leaf, known) if len(known) == len(terms) else None
 
 
-def _product(loop: Loop, variable: int) -> _Product | None:
+def _product(loop: Loop, variable: int) -> _StepProduct | None:
     """A product of few numbers at each step; None for other variables."""
     body: Program = loop.body
     maker, specs = body.index.makers[variable], body.index.specs
@@ -157,7 +155,7 @@ def _product(loop: Loop, variable: int) -> _Product | None:
         return None
     if not all(_changes(loop, factor.variable) for factor in factors):
         return None  # the changing factor would be summed before it is multiplied
-    return _Product((factors[0], factors[1]), letters[2])
+    return _StepProduct((factors[0], factors[1]), letters[2])
 
 
 def _letters_of_multiple(equation: Equation, specs: Sequence[Spec]) -> tuple[str, ...] | None:
@@ -240,7 +238,9 @@ def _taken_out(
     return [*[ends[k] for k in range(loop.carried)], *stacks]
 
 
-def _of_all(draft: Draft, equation: Equation, product: _Product, places: Mapping[int, int]) -> int:
+def _of_all(
+    draft: Draft, equation: Equation, product: _StepProduct, places: Mapping[int, int]
+) -> int:
     """Append the product of the factors of all steps."""
     used = "".join([factor.letters for factor in product.factors])
     step = next(letter for letter in LETTERS if letter not in used)

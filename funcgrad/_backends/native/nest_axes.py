@@ -21,8 +21,6 @@ import numpy as np
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._core.specs import Shape
 
-__all__ = ["NestArray", "arranged"]
-
 
 @dataclass(slots=True)
 class NestArray:
