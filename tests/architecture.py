@@ -766,7 +766,7 @@ LAWS = frozenset(
         "funcgrad._passes.simplify",
     }
 )
-"""Algebraic laws relate particular operations, such as sums. ONNX has operators of its own for some,
+"""Algebraic laws relate particular operations, such as sums. ONNX has some operators of its own,
 such as ``Conv`` and ``TopK``, which no structure says; others are written in operations that it
 has."""
 
