@@ -766,12 +766,14 @@ LAWS = frozenset(
     {
         "funcgrad.interop.onnx.operator_writer",
         "funcgrad.interop.onnx.replacements",
+        "funcgrad._backends.step_sums",
         "funcgrad._passes.relax",
         "funcgrad._passes.simplify",
     }
 )
-"""Algebraic laws relate particular operations. ONNX has operators of its own for some, such as
-``Conv`` and ``TopK``, which no structure says; others are written in operations that it has."""
+"""Algebraic laws relate particular operations, such as sums. ONNX has some operators of its own,
+such as ``Conv`` and ``TopK``, which no structure says; others are written in operations that it
+has."""
 
 
 def operations_by_name(source: Source) -> Iterator[str]:

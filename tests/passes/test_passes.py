@@ -21,6 +21,7 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad._backends import control_forms
 from funcgrad._backends.numpy.prepare import prepared, prepared_exactly, written_out
+from funcgrad._backends.step_sums import sum_after_loops
 from funcgrad._core import pytrees
 from funcgrad._passes import relax
 from funcgrad._passes.contractions import fold_into_contractions
@@ -77,7 +78,7 @@ def every_pass() -> dict[str, Callable[[Program], Program]]:
 
 
 RELAXED = frozenset(function for _, function in public_functions(relax))
-REORDERING = frozenset({fold_into_contractions})
+REORDERING = frozenset({fold_into_contractions, sum_after_loops})
 WITHOUT_CALLS = (prepared, prepared_exactly)  # leave no calls, as their own tests say
 OTHERS = RELAXED | REORDERING  # have tests of their own: they change the order of sums, or more
 PASSES = {name: change for name, change in every_pass().items() if change not in OTHERS}

@@ -57,8 +57,18 @@ def _function(site: FunctionSite, nest: Nest, cut: Cut | None) -> str:
     plan, module, views = site.plan, site.module, {**nest.operands, **nest.stores}
     known = {variable: f"%a{k}" for k, variable in enumerate(views)}
     names = {**known, **{operand: known[result] for operand, result in _overwritten(site, nest)}}
-    moved = {v: View(v, view.shape, view.strides, 0) for v, view in views.items()}
-    reads, stores = [{v: moved[v] for v in some} for some in (nest.operands, nest.stores)]
+
+    def moved(variable: int, view: View) -> View:
+        buffer = variable
+        if variable in nest.stores and view.buffer != variable:  # a piece of another array
+            buffer = -1 - variable
+            names[buffer] = names[variable]
+        return View(buffer, view.shape, view.strides, 0)
+
+    reads, stores = [
+        {variable: moved(variable, view) for variable, view in some.items()}
+        for some in (nest.operands, nest.stores)
+    ]
     alike, place = Nest(nest.shape, nest.members, reads, stores), names.__getitem__
     if cut is not None:
         return nest_ranges.write_ranges(site, alike, cut, place, [*known.values(), "%records"])
@@ -101,6 +111,7 @@ def _key(site: FunctionSite, nest: Nest) -> Hashable:
         for variable, view in views.items():
             key += places.setdefault(variable, len(places)), view.shape, view.strides
         key.append(None)
+    key += [view.buffer != variable for variable, view in nest.stores.items()]
     for variable in places:
         spec = specs[variable]
         key += spec.shape, spec.dtype, spec.weak, exact_key(numbers.get(variable))

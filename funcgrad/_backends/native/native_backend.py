@@ -27,6 +27,7 @@ from funcgrad._backends.native.processor import Toolchain
 from funcgrad._backends.native.runtime import CALLS, Runtime
 from funcgrad._backends.native.runtime_text import runtime_text
 from funcgrad._backends.native.thread_pool import POOL, has_threads
+from funcgrad._backends.step_sums import sum_after_loops
 from funcgrad._base.locks import cached_property, uninterrupted
 from funcgrad._core.primitive import Primitive
 from funcgrad._core.structure.structures import Contraction, Elementwise, Movement, Reduction
@@ -106,6 +107,7 @@ class NativeBackend:
             written_out(inlined(in_blocks(inlined(program), block_size)), python_slices=True),
             lambda body: self.prepare(optimize(body, relaxed), relaxed),
         )
+        prepared = sum_after_loops(prepared)
         if prepared is not program:
             prepared = optimize(prepared, relaxed)
         return decomposed(prepared, _lacks)

@@ -285,14 +285,18 @@ class Registers(Lanes):
         return self._called(np.exp, exponential_functions.erfc, self.astype(x, _DOUBLE))[0]
 
     def _quick_power(self, x: Value, y: float) -> Value | None:
-        """A power with a small known exponent, of one or two products."""
+        """A power with a small known exponent, of a root or one or two products."""
         if isinstance(x, Pair):
             return raised(self, x, int(y)) if y in range(-9, 10) else None
         if y == 0:
             return self.constant(1, x.dtype)
-        if y == 0.5:  # of -0.0 it is 0, of minus infinity infinite
+        if y == 0.5 or (y in (-0.5, 1.5) and x.dtype != np.float16):
+            # Of -0.0 the root is 0, of minus infinity infinite.
             root = self.sqrt(x + 0.0)
-            return self.where(self.equal(x, -np.inf), self.constant(np.inf, x.dtype), root)
+            root = self.where(self.equal(x, -np.inf), self.constant(np.inf, x.dtype), root)
+            if y == 1.5:
+                return self.multiply(self.absolute(x), root)
+            return self.reciprocal(root) if y < 0 else root
         if y not in (-2, -1, 1, 2, 3, 4):
             return None
         base = self.reciprocal(x) if y < 0 else x

@@ -187,3 +187,25 @@ def test_exponents_of_floats(char: str) -> None:
     assert_numpys(fnp.ldexp, *all_pairs(x, np.array(exponents, np.int32)))
     numbers = np.random.default_rng(4).integers(-2200, 2200, x.size)
     assert_numpys(fnp.ldexp, x, numbers)
+
+
+@pytest.mark.parametrize("exponent", [-0.5, 1.5])
+@pytest.mark.parametrize("char", "fd")
+def test_powers_of_a_root_have_their_digits_and_the_values_at_the_edges(
+    exponent: float, char: str
+) -> None:
+    info, rng = np.finfo(char), np.random.default_rng(0)
+    scales = 2.0 ** rng.uniform(info.minexp // 2, info.maxexp // 2, 5000)
+    edges = [0.0, -0.0, np.inf, -np.inf, np.nan, -1.0, info.max, info.tiny, info.smallest_subnormal]
+    x = np.concatenate([scales, rng.uniform(0.25, 4, 5000), edges]).astype(char)
+    with np.errstate(all="ignore"):
+        expected = np.power(x.astype(np.longdouble), np.longdouble(exponent))
+        nearest = expected.astype(char)
+    actual = np.asarray(fg.jit(lambda x: x**exponent, backend="native")(x))
+    assert actual.dtype == x.dtype
+    normal = np.isfinite(nearest) & (nearest != 0)
+    unit = np.spacing(np.abs(nearest[normal])).astype(np.longdouble)
+    assert np.max(np.abs(actual[normal] - expected[normal]) / unit) < 2
+    assert_array_equal(actual[~normal], nearest[~normal])
+    others = ~normal & ~np.isnan(nearest)
+    assert_array_equal(np.signbit(actual[others]), np.signbit(nearest[others]))

@@ -187,3 +187,42 @@ def test_large_carries_are_read_from_where_the_step_before_wrote_them(
     s = np.random.default_rng(0).normal(size=(2, 256))
     assert_same(lambda s: fg.scan(lambda c, _: (step(c), None), s, None, length=count)[0], s)
     assert_same(lambda s: fg.fori_loop(0, fnp.argmax(s[0]) + 5, lambda _, c: step(c), s), s)
+
+
+def in_another_order(s: Any) -> Any:
+    """Pieces of a small array, the last of them first."""
+    q, p = s[:2] * 1.0, s[2:]
+    last = -q / fnp.sum(q * q)
+    return s + 0.01 * fnp.concatenate([p, last])
+
+
+def test_pieces_of_small_arrays_in_another_order_than_they_lie_in_are_compiled() -> None:
+    """LLVM 22 joins vectors that are stored so before the last is known, and aborts."""
+    s = np.array([1.0, 0.2, 0.3, 1.1])
+
+    def loop(s: Any) -> Any:
+        return fg.fori_loop(0, 9, lambda _, c: in_another_order(in_another_order(c)), s)
+
+    assert_same(loop, s)
+    assert_same(fg.grad(lambda s: fnp.sum(loop(s) ** 2)), s)
+
+
+def pendulum(s: Any) -> Any:
+    def slope(s: Any) -> Any:
+        return fnp.stack([s[1], -fnp.sin(s[0]) - 0.1 * s[1]])
+
+    def step(_: Any, s: Any) -> Any:
+        middle = slope(s + 0.005 * slope(s))
+        return s + 0.01 * middle
+
+    return fg.fori_loop(0, 20, step, s)
+
+
+def test_few_sums_are_computed_one_by_one() -> None:
+    """A vector would wait for the sine of an angle, which the next angle does not need."""
+    assert_same(pendulum, np.array([1.0, 0.5]))
+    assert_same(fg.grad(lambda s: fnp.sum(pendulum(s) ** 2)), np.array([1.0, 0.5]))
+    assert "x double>" not in fg.jit(pendulum, backend="native").lower(np.ones(2)).source
+    for f in (fnp.exp, fnp.sqrt, lambda x: 1.0 / (1.0 + x)):  # of these a vector is quicker
+        source = fg.jit(f, backend="native").lower(np.ones(4)).source
+        assert "<4 x double>" in source or "<2 x double>" in source
