@@ -51,6 +51,7 @@ from funcgrad._transforms.masked import (
     Cotangent,
     CotangentBuffer,
     Masked,
+    as_mask,
     broadcast,
     buffered,
     chosen,
@@ -383,7 +384,7 @@ class LinearEntry(OperationEntry):
         value = plain(ct)
         if not linear.gaps:
             return pull(value)
-        return Masked(pull(value), pull(np.ones(shape_of(value), np.bool_)) != 0)
+        return Masked(pull(value), as_mask(pull(np.ones(shape_of(value), np.bool_))))
 
     def _pull_split(self, cotangents: Variables, ct: Cotangent) -> None:
         """Pull through an operation of many arguments whose elements are sums of elements."""
