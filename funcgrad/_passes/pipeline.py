@@ -21,12 +21,13 @@ from funcgrad._passes.identity import copy_products_with_identities
 from funcgrad._passes.in_place import change_in_place
 from funcgrad._passes.relax import RELAXED
 from funcgrad._passes.schedule import schedule
+from funcgrad._passes.selection import SELECTING
 from funcgrad._passes.simplify import ALGEBRA
 from funcgrad._passes.sink import SINKING
 from funcgrad._passes.workbench import Rules, improve, joined
 from funcgrad._programs.program import Program
 
-_EXACT: Final[Rules] = joined(ALGEBRA, FOLDING, SINKING)
+_EXACT: Final[Rules] = joined(ALGEBRA, FOLDING, SINKING, SELECTING)
 _ALL: Final[Rules] = joined(_EXACT, CONTRACTING)
 _RELAXED: Final[Rules] = joined(_EXACT, RELAXED, CONTRACTING)
 

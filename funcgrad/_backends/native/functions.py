@@ -57,7 +57,9 @@ from funcgrad._backends.native.plan_steps import (
 from funcgrad._backends.native.planner import plan_of
 from funcgrad._backends.native.product_text import write_product
 from funcgrad._backends.native.random_text import write_drawing
+from funcgrad._backends.native.selection_text import write_selection
 from funcgrad._backends.native.sharing import LARGE, SMALL
+from funcgrad._backends.native.sort_planning import selects
 from funcgrad._backends.native.sort_text import write_sorting
 from funcgrad._backends.native.window_text import write_window_product
 from funcgrad._programs.equation import Guard
@@ -129,6 +131,11 @@ def _write_fill(site: FunctionSite, step: Fill) -> None:
     site.clear(site.pointer(step.variable), site.plan.specs[step.variable])
 
 
+def _write_order(site: FunctionSite, step: Sorting) -> None:
+    shape = site.plan.specs[step.equation.operands[0]].shape
+    (write_selection if selects(step.form, shape) else write_sorting)(site, step)
+
+
 _ON_STACK: Final = 128
 """The most small results of a function that lie on the stack. Many, as of steps that are written
 out, take less time where they share memory."""
@@ -148,7 +155,7 @@ _WRITERS: Final[Mapping[type[Step], Callable[[FunctionSite, Any], None]]] = Mapp
         FactorUse: write_factor_use,
         MatrixProduct: write_product,
         WindowProduct: write_window_product,
-        Sorting: write_sorting,
+        Sorting: _write_order,
         GufuncLoop: write_gufunc,
         Gathering: write_gathering,
         Scattering: write_scattering,
