@@ -132,8 +132,8 @@ def _has_no_negative_zero(constant: Constant) -> bool:
     if constant.spec.weak or not constant.is_raw or kind not in "fc":
         return kind in "biu"
     value = np.asarray(constant.value)
-    parts = [value.real, value.imag] if kind == "c" else [value]
-    return not any(bool(np.any((part == 0) & np.signbit(part))) for part in parts)
+    numbers = [value.real, value.imag] if kind == "c" else [value]
+    return not any(bool(np.any((array == 0) & np.signbit(array))) for array in numbers)
 
 
 def _without_negative_zeros(

@@ -16,12 +16,12 @@ from typing import Final
 
 from funcgrad._passes.contractions import CONTRACTING
 from funcgrad._passes.dead_code import leave_out_unread
+from funcgrad._passes.few_of_order import SELECTING
 from funcgrad._passes.fold import FOLDING
 from funcgrad._passes.identity import copy_products_with_identities
 from funcgrad._passes.in_place import change_in_place
 from funcgrad._passes.relax import RELAXED
 from funcgrad._passes.schedule import schedule
-from funcgrad._passes.selection import SELECTING
 from funcgrad._passes.simplify import ALGEBRA
 from funcgrad._passes.sink import SINKING
 from funcgrad._passes.workbench import Rules, improve, joined

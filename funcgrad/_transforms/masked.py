@@ -59,12 +59,8 @@ class Masked:
 
     def map(self, linear: Callable[[Value], Value]) -> Masked:
         """Apply a linear map whose results are sums of elements."""
-        return Masked(linear(self.value), as_mask(linear(self.mask)))
-
-
-def as_mask(moved: Value) -> Value:
-    """The mask that a linear map makes of one: truth values, or how many come to each place."""
-    return moved if dtype_of(moved) == np.bool_ else moved != 0
+        mask = linear(self.mask)  # truth values, or how many come to each place
+        return Masked(linear(self.value), mask if dtype_of(mask) == np.bool_ else mask != 0)
 
 
 class CotangentBuffer:

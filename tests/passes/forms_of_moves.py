@@ -118,7 +118,7 @@ MOVING: Final[Mapping[str, Form]] = MappingProxyType(
         "relax._shared": _common_factor,
         "relax._scaled_sum": _scaled_sum,
         "relax._summed_product": _summed_product,
-        "selection._selected": _few_of_many,
+        "few_of_order._selected": _few_of_many,
     }
 )
 """By the name of a rule, what it is made for."""
