@@ -184,7 +184,7 @@ _MOST_FACTORS: Final = 100
 
 
 def complex_power(f: Floats, x: Value, y: Value, a: Value, b: Value) -> Parts:
-    """The power of ``x + iy`` with the exponent ``a + ib``; by products if that is small and whole."""
+    """The power of ``x + iy`` with exponent ``a + ib``, by products if that is small and whole."""
     m = f.lanes
     size, angle = complex_log(f, x, y)
     real, imag = complex_exp(f, a * size - b * angle, a * angle + b * size)
