@@ -63,7 +63,7 @@ def write_scanning(site: FunctionSite, step: Scanning) -> None:
     site.work += prod(spec.shape)
     lines.counted(prod(spec.shape[: step.axis]), outer)
     if checks:
-        call_back_at(site, step, beyond)
+        call_back_at(site, step, beyond, "a result that is not finite")
 
 
 def _leave_unless_finite(lanes: Lanes, element: Value, label: str) -> None:
@@ -111,7 +111,7 @@ def write_folding(site: FunctionSite, step: Folding) -> None:
     site.work += prod(shape)
     lines.counted(prod(shape[: step.axis]), outer)
     if dtype.kind == "c":
-        call_back_at(site, step, beyond)
+        call_back_at(site, step, beyond, "a result that is not finite")
 
 
 class _FoldWriter:
