@@ -21,7 +21,7 @@ from funcgrad._backends.native.factor_text import (
     write_factor_use,
     write_gufunc,
 )
-from funcgrad._backends.native.fold_text import write_folding, write_scanning
+from funcgrad._backends.native.fold_text import write_finite_pass, write_folding, write_scanning
 from funcgrad._backends.native.function_site import MISSED, UNINTERRUPTED, FunctionSite
 from funcgrad._backends.native.function_text import FunctionText
 from funcgrad._backends.native.indexed_text import write_gathering, write_scattering
@@ -41,6 +41,7 @@ from funcgrad._backends.native.plan_steps import (
     Elimination,
     FactorUse,
     Fill,
+    FinitePass,
     Folding,
     Gathering,
     GufuncLoop,
@@ -161,6 +162,7 @@ _WRITERS: Final[Mapping[type[Step], Callable[[FunctionSite, Any], None]]] = Mapp
         Scattering: write_scattering,
         Scanning: write_scanning,
         Folding: write_folding,
+        FinitePass: write_finite_pass,
         Drawing: write_drawing,
     }
 )

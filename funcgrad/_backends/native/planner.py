@@ -37,6 +37,7 @@ from funcgrad._backends.native.plan_steps import (
     Callback,
     Drawing,
     Fill,
+    FinitePass,
     Member,
     NativePlan,
     Run,
@@ -104,6 +105,10 @@ def _add(plan: UnfinishedPlan, equation: Equation, results: range) -> None:
     if isinstance(structure, Opaque) and _runs_along_axis(plan, equation, structure, results):
         return
     if isinstance(structure, Opaque) and multiplies_windows(plan, equation, structure, results[0]):
+        return
+    if isinstance(structure, Opaque) and structure.keeps_finite:
+        plan.prepare(equation.operands)
+        plan.append(FinitePass(results[0], equation))
         return
     if isinstance(structure, Opaque) and sorts(plan, equation, structure, results[0]):
         return

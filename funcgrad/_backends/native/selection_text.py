@@ -36,7 +36,7 @@ class _SelectionWriter:
         spec, form = site.plan.specs[step.equation.operands[0]], step.form
         self._site, self._lines, self._form = site, site.lines, form
         self._dtype = np.dtype(np.uint8) if spec.dtype.kind == "b" else spec.dtype
-        self._size, self._count = spec.shape[form.axis], form.count or 0
+        self._size, self._count = spec.shape[form.axis], form.wanted or 0
         self._rows, self._room = prod(spec.shape[: form.axis]), candidates(self._count)
         self._key = _INT32 if self._dtype.itemsize <= 4 else _INT64
         self._is_joined = self._key == _INT32

@@ -32,7 +32,7 @@ def sorts(plan: UnfinishedPlan, equation: Equation, structure: Opaque, variable:
         return False
     if not plan.is_emitted(equation, range(variable, variable + 1)):
         return False
-    if 0 in spec.shape or form.count == 0:
+    if 0 in spec.shape or form.wanted == 0:
         plan.append(Fill(variable))
         return True
     count = spec.shape[form.axis]
@@ -53,7 +53,7 @@ def sorts(plan: UnfinishedPlan, equation: Equation, structure: Opaque, variable:
 def selects(form: Ordering, shape: Shape) -> bool:
     """Whether a few elements are wanted of lines whose elements lie side by side."""
     is_last = all(size == 1 for size in shape[form.axis + 1 :])
-    return form.count is not None and is_last and 2 * candidates(form.count) <= shape[form.axis]
+    return form.wanted is not None and is_last and 2 * candidates(form.wanted) <= shape[form.axis]
 
 
 def candidates(count: int) -> int:

@@ -42,7 +42,7 @@ class _SortWriter:
         self._site, self._step, self._form = site, step, step.form
         self._dtype = np.dtype(np.uint8) if spec.dtype.kind == "b" else spec.dtype
         self._count = spec.shape[step.form.axis]
-        self._wanted = self._count if step.form.count is None else step.form.count
+        self._wanted = self._count if step.form.wanted is None else step.form.wanted
         self._outer = prod(spec.shape[: step.form.axis])
         self._inner = prod(spec.shape[step.form.axis + 1 :])
         self._key = _INT32 if self._dtype.itemsize <= 4 else _INT64

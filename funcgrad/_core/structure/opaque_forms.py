@@ -48,7 +48,7 @@ class Ordering(NamedTuple):
         Whether NaN and the greatest elements come first.
     places : bool
         Whether the result has the elements' places along the axis instead.
-    count : int, optional
+    wanted : int, optional
         Of how many elements the result consists; of all if None.
     last : bool
         Whether these are the last of the order, not the first.
@@ -57,5 +57,5 @@ class Ordering(NamedTuple):
     axis: int
     descending: bool
     places: bool
-    count: int | None = None
+    wanted: int | None = None
     last: bool = False

@@ -425,6 +425,8 @@ class Opaque:
         ``(**params)`` to the ``WindowProducts`` that the operation adds.
     orders : callable, optional
         ``(**params)`` to the ``Ordering`` that is the result.
+    keeps_finite : bool
+        Whether the result is the first operand, if all elements of that are finite.
     """
 
     counted: int | None = None
@@ -434,6 +436,7 @@ class Opaque:
     terms: Callable[..., Sequence[np.ndarray[Any, Any]] | None] | None = None
     windows: Callable[..., WindowProducts] | None = None
     orders: Callable[..., Ordering] | None = None
+    keeps_finite: bool = False
 
 
 @dataclass(frozen=True, slots=True)
