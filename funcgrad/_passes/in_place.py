@@ -207,10 +207,11 @@ def _onto(bench: Workbench, equation: Equation, array: int, term: int) -> int | 
         where = ("axis", params["axis"]), ("unique", params["unique"])
         return bench.put(equation, scatter_add, (array, updates, *indices), where, spec)
     if maker.operation is spread_block:
-        places = maker.operation.structure.places(
-            *[bench.specs[v].shape for v in maker.operands], **params
+        structure, shapes = (
+            maker.operation.structure,
+            [bench.specs[v].shape for v in maker.operands],
         )
-        if not places.unique:
+        if not isinstance(structure, Scatter) or not structure.places(*shapes, **params).unique:
             return None
         sizes = tuple([bench.specs[updates].shape[axis] for axis in params["axes"]])
         where = ("axes", params["axes"]), ("mode", params["mode"])
