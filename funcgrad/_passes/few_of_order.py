@@ -36,7 +36,7 @@ class _Range(NamedTuple):
 
     first: int
     step: int
-    count: int
+    length: int
 
 
 def _selected(bench: Workbench, equation: Equation) -> int | None:
@@ -55,13 +55,13 @@ def _selected(bench: Workbench, equation: Equation) -> int | None:
     x, (axis, descending) = order.operands[0], [value for _, value in order.params]
     outer, size = _range(bench, equation, axis), bench.specs[x].shape[axis]
     inner = _Range(0, 1, size) if middle is order else _range(bench, middle, axis)
-    if outer is None or inner is None or size < max(_LEAST, _SHARE * outer.count):
+    if outer is None or inner is None or size < max(_LEAST, _SHARE * outer.length):
         return None
     first, step = inner.first + inner.step * outer.first, inner.step * outer.step
-    lowest = first if step > 0 else first - outer.count + 1
-    if lowest not in (0, size - outer.count):
+    lowest = first if step > 0 else first - outer.length + 1
+    if lowest not in (0, size - outer.length):
         return None
-    params = ("axis", axis), ("count", outer.count), ("descending", descending)
+    params = ("axis", axis), ("count", outer.length), ("descending", descending)
     out = bench.put(equation, part_of_order, (x,), (*params, ("last", lowest > 0)))
     return out if step > 0 else bench.put(equation, flip, (out,), (("axis", (axis,)),))
 
