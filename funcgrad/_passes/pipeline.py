@@ -19,7 +19,6 @@ from funcgrad._passes.dead_code import leave_out_unread
 from funcgrad._passes.few_of_order import SELECTING
 from funcgrad._passes.fold import FOLDING
 from funcgrad._passes.identity import copy_products_with_identities
-from funcgrad._passes.in_place import change_in_place
 from funcgrad._passes.relax import RELAXED
 from funcgrad._passes.schedule import schedule
 from funcgrad._passes.simplify import ALGEBRA
@@ -61,13 +60,13 @@ def optimize(
     -----
     First, loops and branches lose unread results. Then the rules of all passes are tried on each
     equation in turn; this also merges equal equations and drops unread ones. It is repeated until
-    nothing changes, mostly once or twice. Then products with identity matrices become copies, loops
-    change arrays in place, and finally the equations are put in an order that needs less memory.
+    nothing changes, mostly once or twice. Then products with identity matrices become copies, and
+    finally the equations are put in an order that needs less memory.
     """
     program = leave_out_unread(program)
     rules = _RELAXED if relaxed else _ALL
     program = improve(program, joined(rules, more) if more else rules)
-    return schedule(change_in_place(copy_products_with_identities(program)))
+    return schedule(copy_products_with_identities(program))
 
 
 def extended(program: Program, relaxed: bool, more: Rules) -> Program:

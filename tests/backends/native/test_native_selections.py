@@ -53,9 +53,7 @@ def test_places_are_the_stable_sort_s(kind: str, dtype: str) -> None:
             options = (axis, k % 2 == 1, count, k >= 2)
             expected = part(fg.tensor(x), *options)
             for backend in ("native", "numpy"):
-                run: Any = fg.jit(  # type: ignore[call-overload]
-                    lambda x, options=options: part(x, *options), backend=backend
-                )
+                run: Any = fg.jit(lambda x, options=options: part(x, *options), backend=backend)
                 assert_array_equal(run(x), expected, err_msg=f"{backend} {shape} {options}")
 
 
