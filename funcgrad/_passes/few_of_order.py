@@ -27,7 +27,7 @@ _SHARE: Final = 4
 
 
 def select(program: Program) -> Program:
-    """Replace orders of which only the first or the last elements are read."""
+    """Replace orders if only their first or last elements are read."""
     return improve(program, SELECTING)
 
 

@@ -1,4 +1,4 @@
-"""Let a loop change an array in place: one step then takes time by what it changes.
+"""Let a loop change an array in place: a step does not visit elements that it does not change.
 
 The gradient of a loop that reads ``x[i]`` adds a cotangent to an array at each step: zeros, with an
 update scattered into them, are added to all of the array. The sum is replaced by a scatter that

@@ -427,7 +427,9 @@ ELEMENT_MAPS: Final = (
         "The result is the first operand if that is finite.",
         "See keeps_finite, or evaluate.",
         AtSamples(keeps_finite),
-        _has(Opaque, "keeps_finite"),
+        lambda primitive: (
+            isinstance(primitive.structure, Opaque) and primitive.structure.keeps_finite
+        ),
     ),
     Property(
         "structure: factors",
