@@ -767,6 +767,8 @@ LAWS = frozenset(
         "funcgrad.interop.onnx.operator_writer",
         "funcgrad.interop.onnx.replacements",
         "funcgrad._backends.step_sums",
+        "funcgrad._passes.few_of_order",
+        "funcgrad._passes.in_place",
         "funcgrad._passes.relax",
         "funcgrad._passes.simplify",
     }

@@ -16,6 +16,7 @@ from typing import Final
 
 from funcgrad._passes.contractions import CONTRACTING
 from funcgrad._passes.dead_code import leave_out_unread
+from funcgrad._passes.few_of_order import SELECTING
 from funcgrad._passes.fold import FOLDING
 from funcgrad._passes.identity import copy_products_with_identities
 from funcgrad._passes.relax import RELAXED
@@ -25,7 +26,7 @@ from funcgrad._passes.sink import SINKING
 from funcgrad._passes.workbench import Rules, improve, joined
 from funcgrad._programs.program import Program
 
-_EXACT: Final[Rules] = joined(ALGEBRA, FOLDING, SINKING)
+_EXACT: Final[Rules] = joined(ALGEBRA, FOLDING, SINKING, SELECTING)
 _ALL: Final[Rules] = joined(_EXACT, CONTRACTING)
 _RELAXED: Final[Rules] = joined(_EXACT, RELAXED, CONTRACTING)
 

@@ -49,6 +49,7 @@ __all__ = [
     "cumulative_prod",
     "cumulative_sum",
     "product_of_others",
+    "pulled_in_range",
     "pulled_products",
     "reduce_prod",
 ]
@@ -117,8 +118,22 @@ def _pulled(ct: Raw, x: Raw, axis: int) -> Raw:
             return quick
     later, before = _factors(ct, x, axis)
     out = later * before
-    if out.dtype.kind != "f" or all_finite(out) or not (all_finite(x) and all_finite(ct)):
-        return out
+    return _pulled_in_range(out, ct, x, axis) if out.dtype.kind == "f" else out
+
+
+def _pulled_body(ct: Value, x: Value, axis: int) -> Value:
+    if 0 in shape_of(x):
+        return NotImplemented
+    x = _in_precision_of(ct, x)
+    later, before = _factors(ct, x, axis)
+    out = later * before
+    return pulled_in_range(out, ct, x, axis=axis) if dtype_of(out).kind == "f" else out
+
+
+def _pulled_in_range(out: Raw, ct: Raw, x: Raw, axis: int) -> Raw:
+    """The products, again factor by factor with unbounded exponents if some are not finite."""
+    if all_finite(out) or not (all_finite(x) and all_finite(ct)):
+        return np.array(out)
     x, ct = [np.moveaxis(np.asarray(array, out.dtype), axis, 0) for array in (x, ct)]
     behind = np.concatenate([x[1:], np.zeros_like(x[:1])])
     mantissas, exponents = _running_products(x)
@@ -197,6 +212,26 @@ def _pulled_samples() -> Iterator[Sample]:
             yield Sample((ct, x / 9), {"axis": axis})
 
 
+def _in_range_samples() -> Iterator[Sample]:
+    for sample in _pulled_samples():
+        (ct, x), axis = sample.args, sample.params["axis"]
+        if x.dtype.kind == "f":
+            later, before = _factors(ct, x, axis)
+            yield Sample((later * before, ct, x), sample.params)
+
+
+pulled_in_range: Primitive = Primitive(
+    "pulled_in_range",
+    _pulled_in_range,
+    lambda out, ct, x, axis: out,
+    Linear((lambda v, out, ct, x, axis: v, None, None)),
+    batch_along_axis,
+    _in_range_samples,
+    structure=Opaque(keeps_finite=True),
+    traits=OWNS,
+)
+"""Products that ``pulled_products`` is made of, computed again if some overflow."""
+
 pulled_products: Primitive = Primitive(
     "pulled_products",
     _pulled,
@@ -205,6 +240,7 @@ pulled_products: Primitive = Primitive(
     batch_along_axis,
     _pulled_samples,
     structure=Opaque(letters=lambda ct, x, axis: (mixing(x, (axis,))[0], *mixing(x, (axis,)))),
+    body=_pulled_body,
 )
 """The cotangent of the factors of cumulative products: the transpose of the pushforward."""
 

@@ -34,6 +34,7 @@ from funcgrad._primitives.reduction import batch_reduction, reduce_sum
 from funcgrad._primitives.selection import where
 from funcgrad._primitives.structural import cast, reshape
 from funcgrad._primitives.transcendental import sqrt
+from funcgrad.errors import DtypeError
 
 __all__ = ["directed", "length"]
 
@@ -104,7 +105,27 @@ def _all_between(x: Array, least: float, absolute: bool = False) -> bool:
     return bool(count(sizes > least) == x.size and count(sizes < np.inf) == x.size)
 
 
+def _require_floating(operation: str, *arrays: Array | Spec) -> None:
+    for x in arrays:
+        if x.dtype.char not in _TINY:
+            raise DtypeError(
+                f"{operation}: takes floats or complex numbers, not {x.dtype}: squares of integers"
+                " may overflow. Convert them first, as in x.astype(float)."
+            )
+
+
+def _length_spec(x: Spec, axis: Axes, keepdims: bool) -> Spec:
+    _require_floating("length", x)
+    return Spec(reduced_shape(x.shape, axis, keepdims), real_dtype(x.dtype))
+
+
+def _directed_spec(c: Spec, x: Spec, axis: Axes) -> Spec:
+    _require_floating("directed", c, x)
+    return Spec(x.shape, np.result_type(c.dtype, x.dtype))
+
+
 def _length(x: Array, axis: Axes, keepdims: bool) -> Any:
+    _require_floating("length", x)
     with ignoring():
         squares = _squares(x, axis, keepdims)
         least = _LEAST[squares.dtype.char]
@@ -119,6 +140,7 @@ def _length(x: Array, axis: Axes, keepdims: bool) -> Any:
 
 
 def _directed(c: Array, x: Array, axis: Axes) -> Any:
+    _require_floating("directed", c, x)
     with ignoring():
         is_one = len(axis) == x.ndim  # NumPy divides by a number in half the time
         squares = _squares(x, axis, not is_one)
@@ -264,7 +286,7 @@ def _length_letters(x: Shape, axis: Sequence[int], keepdims: bool) -> tuple[str,
 length: Primitive = Primitive(
     "length",
     _length,
-    lambda x, axis, keepdims: Spec(reduced_shape(x.shape, axis, keepdims), real_dtype(x.dtype)),
+    _length_spec,
     Linearized(
         _push_length,
         lambda ct, out, x, axis, keepdims: (
@@ -327,7 +349,7 @@ def _directed_samples() -> Iterator[Sample]:
 directed: Primitive = Primitive(
     "directed",
     _directed,
-    lambda c, x, axis: Spec(x.shape, np.result_type(c.dtype, x.dtype)),
+    _directed_spec,
     Linearized(_push_directed, _pull_directed, linear_in=(0,), mixes=True),
     _batch,
     _directed_samples,

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -227,7 +228,7 @@ def _erased(ct: Value, x: Value, u: Value, *indices: Value, axis: int, unique: b
 
 def _winners(ct: Value, x: Value, u: Value, *indices: Value, axis: int, unique: bool) -> Value:
     gathered = gather(ct, *indices, axis=axis, unique=unique)
-    if unique:
+    if unique or all(prod(shape_of(index)) == 1 for index in indices):
         return gathered
     shape = shape_of(x)
     last = last_writes(*indices, shape=shape[axis : axis + len(indices)])

@@ -24,7 +24,8 @@ from funcgrad._primitives.broadcasting import broadcast_to
 from funcgrad._primitives.convolution import convolve
 from funcgrad._primitives.index_keys import Key
 from funcgrad._primitives.reduction import reduce_sum
-from funcgrad._primitives.structural import flip, place, reshape
+from funcgrad._primitives.sliding import sliding_windows
+from funcgrad._primitives.structural import cast, flip, place, reshape
 
 __all__ = ["convolve_rows"]
 
@@ -119,9 +120,10 @@ def _letters(x: Shape, v: Shape, **_params: Hashable) -> tuple[str, str, str]:
 
 def _body(x: Value, v: Value, full: bool) -> Value:
     """Windows of rows times reversed ones; where both are rows, each row is a group."""
-    lead = shape_of(x)[:-1] or shape_of(v)[:-1]
-    if dtype_of(x).kind != "f" or dtype_of(x) != dtype_of(v) or 0 in lead:
+    lead, dtype = shape_of(x)[:-1] or shape_of(v)[:-1], np.result_type(dtype_of(x), dtype_of(v))
+    if dtype.kind not in "fciu" or 0 in lead:
         return NotImplemented
+    x, v = [a if dtype_of(a) == dtype else cast(a, dtype=dtype) for a in (x, v)]
     n, m = shape_of(x)[-1], shape_of(v)[-1]
     rows, kernels = prod(shape_of(x)[:-1]), prod(shape_of(v)[:-1])
     groups = min(rows, kernels)
@@ -129,6 +131,12 @@ def _body(x: Value, v: Value, full: bool) -> Value:
     if full:
         key, shape = Key((..., slice(m - 1, m - 1 + n))), (rows // groups, groups, n + 2 * m - 2)
         x = place(x, key=key, shape=shape)
+    if dtype.kind != "f":  # no windows of these are multiplied as panels
+        windows = sliding_windows(x, sizes=(m,), strides=(1,), dilations=(1,))
+        kernel = reshape(_reversed(v), shape=(kernels // groups, groups, m, 1))
+        y = reduce_sum(windows * kernel, axis=(2,), keepdims=False)
+        y = y if dtype_of(y) == dtype else cast(y, dtype=dtype)
+        return reshape(y, shape=(*lead, shape_of(y)[-1]))
     kernel = _reversed(reshape(v, shape=(kernels, 1, m)))
     y = convolve(x, kernel, strides=(1,), dilations=(1,), groups=groups)
     return reshape(y, shape=(*lead, shape_of(y)[-1]))

@@ -39,6 +39,7 @@ __all__ = [
     "is_in",
     "lexsort",
     "order_of_sorted",
+    "part_of_order",
     "searchsorted",
     "sort",
     "take_along_axis",
@@ -73,6 +74,10 @@ def _everywhere(shape: Shape, indices: Value, axis: int) -> tuple[Value, ...]:
 
 _LONG: Final = 64
 """From this length on, an unstable sort and a search for ties are faster than a stable sort."""
+
+
+_FEW: Final = 4
+"""A part of this share of an order, or less, is selected, and then sorted."""
 
 
 def _one_back(
@@ -182,6 +187,60 @@ argsort: Primitive = Primitive(
     structure=Opaque(counted=0, orders=_places),
     kinks=Kinks(_gaps),
 )
+
+
+def _part_of_order(x: Raw, axis: int, descending: bool, count: int, last: bool) -> Raw:
+    """Some places of an order, by NumPy's selection if no element outside equals one of them."""
+    x = np.asarray(x)
+    size = x.shape[axis]
+    some = slice(size - count, None) if last else slice(0, count)
+    if x.dtype.kind in "fiu" and 0 < count <= size // _FEW:
+        rows = np.moveaxis(x, axis, -1)
+        ends = descending == last  # whether the least elements are wanted
+        places = np.argpartition(rows, count - 1 if ends else size - count, -1)
+        places = np.sort(places[..., :count] if ends else places[..., size - count :], -1)
+        values = np.take_along_axis(rows, places, -1)
+        bound = values.max(-1, keepdims=True) if ends else values.min(-1, keepdims=True)
+        number = np.count_nonzero(rows <= bound if ends else rows >= bound, -1)
+        if np.all(number == count):  # nor with NaN
+            order = np.take_along_axis(places, _stable_order(values, -1, descending), -1)
+            return np.moveaxis(order, -1, axis)
+    return np.moveaxis(np.moveaxis(_argsort(x, axis, descending), axis, -1)[..., some], -1, axis)
+
+
+def _part_samples() -> Iterator[Sample]:
+    rng = np.random.default_rng(14)
+    for number, sample in enumerate(_samples()):
+        (x,), params = sample.args, sample.params
+        count = min(2, x.shape[params["axis"]])
+        yield Sample(sample.args, {**params, "count": count, "last": number % 2 == 1})
+    long = rng.standard_normal((3, 130))
+    tied = rng.integers(-4, 5, (2, 150))
+    special = np.where(rng.random((2, 140)) < 0.1, np.nan, rng.standard_normal((2, 140)))
+    for descending in (False, True):
+        for last in (False, True):
+            params = {"axis": 1, "descending": descending, "last": last}
+            yield Sample((long,), {**params, "count": 7})
+            yield Sample((tied,), {**params, "count": 20})
+            yield Sample((special,), {**params, "count": 30}, smooth=False)
+
+
+part_of_order: Primitive = Primitive(
+    "part_of_order",
+    _part_of_order,
+    lambda x, axis, count, **_: Spec(
+        (*x.shape[:axis], count, *x.shape[axis + 1 :]), np.dtype(np.intp)
+    ),
+    DISCRETE,
+    _one_back,
+    _part_samples,
+    structure=Opaque(
+        counted=0,
+        orders=lambda axis, descending, count, last: Ordering(axis, descending, True, count, last),
+    ),
+    kinks=Kinks(lambda x, axis, **_: _gaps(x, axis)),
+)
+"""The first, or the last, so many entries of ``argsort``, without a sort of all elements."""
 
 order_of_sorted: Primitive = Primitive(
     "order_of_sorted",

@@ -383,7 +383,7 @@ class LinearEntry(OperationEntry):
         value = plain(ct)
         if not linear.gaps:
             return pull(value)
-        return Masked(pull(value), pull(np.ones(shape_of(value), np.bool_)) != 0)
+        return Masked(value, np.ones(shape_of(value), np.bool_)).map(pull)
 
     def _pull_split(self, cotangents: Variables, ct: Cotangent) -> None:
         """Pull through an operation of many arguments whose elements are sums of elements."""

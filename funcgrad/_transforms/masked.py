@@ -59,7 +59,8 @@ class Masked:
 
     def map(self, linear: Callable[[Value], Value]) -> Masked:
         """Apply a linear map whose results are sums of elements."""
-        return Masked(linear(self.value), linear(self.mask) != 0)
+        mask = linear(self.mask)  # truth values, or how many come to each place
+        return Masked(linear(self.value), mask if dtype_of(mask) == np.bool_ else mask != 0)
 
 
 class CotangentBuffer:

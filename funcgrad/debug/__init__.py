@@ -19,6 +19,7 @@ from funcgrad.debug.checks import check
 from funcgrad.debug.conventions import conventions
 from funcgrad.debug.lost_digits import Loss, LostDigits, digits
 from funcgrad.debug.prints import print
+from funcgrad.debug.python_evaluations import called_back
 from funcgrad.debug.results import nans, raise_nans
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "Cause",
     "Loss",
     "LostDigits",
+    "called_back",
     "check",
     "conventions",
     "digits",

@@ -369,6 +369,7 @@ def checks() -> dict[str, Sample]:
         "fg.debug.nans": Sample(fg.debug.nans, (cube,), then=lambda watched: watched(X)),
         "fg.debug.paths": Sample(fg.debug.paths, (cube,), then=lambda traced: traced(X)),
         "fg.debug.print": Sample(fg.debug.print, ("x is {}", 2.0)),
+        "fg.debug.called_back": Sample(fg.debug.called_back, ()),
         "fg.debug.raise_nans": Sample(fg.debug.raise_nans, ()),
     }
 

@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
+from funcgrad._primitives.norms import directed, length
 from funcgrad.errors import (
     ArgumentError,
     MatrixError,
@@ -370,3 +371,16 @@ def test_a_number_has_a_norm() -> None:
         assert fg.grad(f)(-2.0) == fg.jvp(f, (-2.0,), (1.0,))[1] == fg.jit(fg.grad(f))(-2.0) == -1
         assert (fg.vmap(fg.grad(f))(np.array([-2.0, 3.0])) == [-1.0, 1.0]).all()
         assert fg.grad(f)(0.0) == 0.0
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.uint8, np.bool_])
+def test_lengths_of_integers_are_refused_and_norms_convert(dtype: Any) -> None:
+    x, c = np.array([1, 0, 1], dtype), np.ones((1,), dtype)
+    for run in (
+        lambda x: length(x, axis=(0,), keepdims=False),
+        lambda x: directed(c, x, axis=(0,)),
+    ):
+        for f in (run, fg.program(run)):
+            with pytest.raises(fg.errors.DtypeError, match="takes floats or complex numbers, not"):
+                f(fg.tensor(x))
+    np.testing.assert_allclose(fnp.linalg.norm(fg.tensor(x)), np.sqrt(2))

@@ -326,6 +326,23 @@ def loops_half_read(_: Any, x: Any, y: Any, pick: Pick) -> Any:
     return x + pick(scanned, chosen, repeated)()
 
 
+def loops_that_scatter(_: Any, x: Any, y: Any, pick: Pick) -> Any:
+    """Gradients of loops that read elements or blocks, and loops that change some elements."""
+
+    def read(x: Any) -> Any:
+        def step(c: Any, i: Any) -> Any:
+            term = pick(lambda: x[i], lambda: fnp.dynamic_slice(x, (i, 0), (1, 2)), lambda: x[0, i])
+            return c + fnp.sum(fnp.sin(term)), None
+
+        return fg.scan(step, 0.0, fnp.arange(3))[0]
+
+    def step(c: Any, i: Any) -> Any:
+        changed = pick(lambda: c.at[i].set(y[i]), lambda: c.at[i].add(c[0]), lambda: c + y)
+        return changed, None
+
+    return pick(lambda: fg.grad(read)(x), lambda: fg.scan(step, x, fnp.arange(3))[0])
+
+
 GROUNDS: Final[Mapping[str, Ground]] = MappingProxyType(
     {
         "fold_into_contractions": Ground(
@@ -350,6 +367,7 @@ GROUNDS: Final[Mapping[str, Ground]] = MappingProxyType(
         ),
         "schedule": Ground((*PRODUCTS, *_ROWS), free={"_WORTH_IT": 0, "_GAIN": 0.999}),
         "merge_common_subexpressions": Ground((*PRODUCTS, *SUMS, *_ROWS)),
+        "change_in_place": Ground((loops_that_scatter,)),
         "leave_out_unread": Ground((loops_half_read,)),
         "remove_dead_code": Ground((*_CONTRACTED, *_ROWS, calls)),
         "simplified": Ground((*PRODUCTS, *_ROWS, calls)),

@@ -94,6 +94,22 @@ def _summed_product(operation: Any, x: Any, y: Any, pick: Pick) -> Any:
     return as_matrix(fnp.ravel(fnp.broadcast_to(total, total.shape or (1,)))[:1], x, y)
 
 
+def _few_of_many(_: Any, x: Any, y: Any, pick: Pick) -> Any:
+    """Elements at the first or the last places of an order, or from its middle."""
+    line = fnp.concatenate([fnp.reshape(x, (-1,))] * 5 + [fnp.reshape(y, (-1,))] * 5)
+    order, size = fnp.argsort(line, descending=pick(False, True)), x.size
+    places = pick(
+        lambda: order[:size],
+        lambda: order[-size:],
+        lambda: order[::-1][:size],
+        lambda: order[-size:][::-1],
+        lambda: fnp.flip(order)[:size],
+        lambda: order[5 : size + 5],
+        lambda: order[: 2 * size : 2],
+    )
+    return fnp.reshape(line[places], x.shape)
+
+
 MOVING: Final[Mapping[str, Form]] = MappingProxyType(
     {
         "sink._sunk": _all_sunk,
@@ -102,6 +118,7 @@ MOVING: Final[Mapping[str, Form]] = MappingProxyType(
         "relax._shared": _common_factor,
         "relax._scaled_sum": _scaled_sum,
         "relax._summed_product": _summed_product,
+        "few_of_order._selected": _few_of_many,
     }
 )
 """By the name of a rule, what it is made for."""

@@ -170,11 +170,16 @@ def call_back(
     site.continue_if(site.lines.op(f"icmp eq i32 {status}, 0"))
 
 
-def call_back_at(site: FunctionSite, step: EquationStep, label: str) -> None:
+def call_back_at(
+    site: FunctionSite, step: EquationStep, label: str, reason: str | None = None
+) -> None:
     """Write the call of a function at a label that ``leave_unless`` leads to.
 
     The addresses of operands are made at the label: values from behind the loops are unknown there.
+    There is a reason, unless the function always raises an error.
     """
+    if reason is not None:
+        site.module.recourses.append(f"{step.equation.name}: {reason}")
 
     def call() -> None:
         call_back(site, step, [site.at(operand) for operand in step.equation.operands])

@@ -17,7 +17,7 @@ from funcgrad._backends.native.function_site import FunctionSite
 from funcgrad._backends.native.indexed_text import in_vectors
 from funcgrad._backends.native.instructions import Value, memory_type, part_of
 from funcgrad._backends.native.lanes import Lanes
-from funcgrad._backends.native.plan_steps import Folding, Scanning
+from funcgrad._backends.native.plan_steps import FinitePass, Folding, Scanning
 from funcgrad._backends.native.registers import Registers
 from funcgrad._backends.native.views import carried
 
@@ -63,7 +63,23 @@ def write_scanning(site: FunctionSite, step: Scanning) -> None:
     site.work += prod(spec.shape)
     lines.counted(prod(spec.shape[: step.axis]), outer)
     if checks:
-        call_back_at(site, step, beyond)
+        call_back_at(site, step, beyond, "a result that is not finite")
+
+
+def write_finite_pass(site: FunctionSite, step: FinitePass) -> None:
+    """Write the copy of an operand; if some elements are not finite, a call back instead."""
+    lines, spec = site.lines, site.plan.specs[step.variable]
+    source, target = site.at(step.equation.operands[0]), site.pointer(step.variable)
+    beyond = lines.fresh_label("beyond")
+
+    def move(lanes: Lanes, place: str) -> None:
+        element = lanes.load(source, spec.dtype, place)
+        _leave_unless_finite(lanes, element, beyond)
+        lanes.store(target, element, place)
+
+    site.work += prod(spec.shape)
+    in_vectors(site, prod(spec.shape), spec.dtype.itemsize, move)
+    call_back_at(site, step, beyond, "a result that is not finite")
 
 
 def _leave_unless_finite(lanes: Lanes, element: Value, label: str) -> None:
@@ -111,7 +127,7 @@ def write_folding(site: FunctionSite, step: Folding) -> None:
     site.work += prod(shape)
     lines.counted(prod(shape[: step.axis]), outer)
     if dtype.kind == "c":
-        call_back_at(site, step, beyond)
+        call_back_at(site, step, beyond, "a result that is not finite")
 
 
 class _FoldWriter:

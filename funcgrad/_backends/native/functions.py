@@ -17,7 +17,7 @@ import numpy as np
 from funcgrad._backends.native.call_text import write_axis_sweep, write_callback, write_sweep
 from funcgrad._backends.native.equal_nests import note_nests, write_nest
 from funcgrad._backends.native.factor_text import write_elimination, write_factor_use, write_gufunc
-from funcgrad._backends.native.fold_text import write_folding, write_scanning
+from funcgrad._backends.native.fold_text import write_finite_pass, write_folding, write_scanning
 from funcgrad._backends.native.function_site import MISSED, UNINTERRUPTED, FunctionSite
 from funcgrad._backends.native.function_text import FunctionText, symbols_in
 from funcgrad._backends.native.indexed_text import write_gathering, write_scattering
@@ -32,6 +32,7 @@ from funcgrad._backends.native.plan_steps import (
     Elimination,
     FactorUse,
     Fill,
+    FinitePass,
     Folding,
     Gathering,
     GufuncLoop,
@@ -50,7 +51,9 @@ from funcgrad._backends.native.planner import plan_of
 from funcgrad._backends.native.product_text import write_product
 from funcgrad._backends.native.random_text import write_drawing
 from funcgrad._backends.native.row_text import write_row_product
+from funcgrad._backends.native.selection_text import write_selection
 from funcgrad._backends.native.sharing import LARGE, SMALL
+from funcgrad._backends.native.sort_planning import selects
 from funcgrad._backends.native.sort_text import write_sorting
 from funcgrad._backends.native.window_text import write_window_product
 from funcgrad._programs.equation import Guard
@@ -126,6 +129,12 @@ def _write_fill(site: FunctionSite, step: Fill) -> None:
 
 _OF_PYTHON: Final = frozenset({"call_back", "has_raised"})
 
+
+def _write_order(site: FunctionSite, step: Sorting) -> None:
+    shape = site.plan.specs[step.equation.operands[0]].shape
+    (write_selection if selects(step.form, shape) else write_sorting)(site, step)
+
+
 _ON_STACK: Final = 128
 """The most small results of a function that lie on the stack. Many, as of steps that are written
 out, take less time where they share memory."""
@@ -146,12 +155,13 @@ _WRITERS: Final[Mapping[type[Step], Callable[[FunctionSite, Any], None]]] = Mapp
         MatrixProduct: write_product,
         WindowProduct: write_window_product,
         RowProduct: write_row_product,
-        Sorting: write_sorting,
+        Sorting: _write_order,
         GufuncLoop: write_gufunc,
         Gathering: write_gathering,
         Scattering: write_scattering,
         Scanning: write_scanning,
         Folding: write_folding,
+        FinitePass: write_finite_pass,
         Drawing: write_drawing,
     }
 )

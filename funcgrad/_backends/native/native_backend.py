@@ -31,6 +31,7 @@ from funcgrad._backends.step_sums import sum_after_loops
 from funcgrad._base.locks import cached_property, uninterrupted
 from funcgrad._core.primitive import Primitive
 from funcgrad._core.structure.structures import Contraction, Elementwise, Movement, Reduction
+from funcgrad._passes.in_place import change_in_place
 from funcgrad._passes.pipeline import optimize
 from funcgrad._programs.inline import inlined, with_programs_inside
 from funcgrad._programs.program import Program
@@ -110,7 +111,7 @@ class NativeBackend:
         prepared = sum_after_loops(prepared)
         if prepared is not program:
             prepared = optimize(prepared, relaxed)
-        return decomposed(prepared, _lacks)
+        return change_in_place(decomposed(prepared, _lacks))
 
     def compile(self, program: Program) -> Compiled:
         """Compile a program to machine code."""

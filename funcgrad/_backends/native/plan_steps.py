@@ -360,6 +360,11 @@ class Sorting(EquationStep):
 
 
 @dataclass(frozen=True, slots=True)
+class FinitePass(EquationStep):
+    """The first operand, if it is finite; else the operation is called back."""
+
+
+@dataclass(frozen=True, slots=True)
 class Gathering(EquationStep):
     """Elements of the first operand, at places that the others choose.
 

@@ -39,6 +39,7 @@ from funcgrad._backends.native.plan_steps import (
     Callback,
     Drawing,
     Fill,
+    FinitePass,
     Member,
     NativePlan,
     Run,
@@ -122,6 +123,17 @@ def _contracts(plan: UnfinishedPlan, equation: Equation, _: Contraction, variabl
         return False
     alike = _in_one_dtype(plan, equation, variable)
     return contracts(plan, alike, variable) or multiplies(plan, alike, variable)
+
+
+def _passes_finite(
+    plan: UnfinishedPlan, equation: Equation, structure: Opaque, variable: int
+) -> bool:
+    """Plan a copy of finite elements."""
+    if not structure.keeps_finite:
+        return False
+    plan.prepare(equation.operands)
+    plan.append(FinitePass(variable, equation))
+    return True
 
 
 def _draws(plan: UnfinishedPlan, equation: Equation, structure: Random, variable: int) -> bool:
@@ -229,7 +241,7 @@ _PLANNERS: Final = MappingProxyType[type, Sequence[Callable[..., bool]]](
         Elementwise: (_computes,),
         Reduction: (_reduces,),
         Contraction: (_contracts,),
-        Opaque: (_runs_along_axis, multiplies_windows, multiplies_rows, sorts),
+        Opaque: (_runs_along_axis, multiplies_windows, multiplies_rows, _passes_finite, sorts),
     }
 )
 """Functions that plan an equation, given its structure and its first result, and return whether

@@ -42,6 +42,7 @@ class _SortWriter:
         self._site, self._step, self._form = site, step, step.form
         self._dtype = np.dtype(np.uint8) if spec.dtype.kind == "b" else spec.dtype
         self._count = spec.shape[step.form.axis]
+        self._wanted = self._count if step.form.wanted is None else step.form.wanted
         self._outer = prod(spec.shape[: step.form.axis])
         self._inner = prod(spec.shape[step.form.axis + 1 :])
         self._key = _INT32 if self._dtype.itemsize <= 4 else _INT64
@@ -61,12 +62,16 @@ class _SortWriter:
         self._order = lines.address(self._keys, size)
 
         def blocks(index: str, _: Sequence[str]) -> Sequence[str]:
-            base = "0" if self._inner == 1 else lines.times(index, self._count * self._inner)
+            bases = [lines.times(index, size * self._inner) for size in (self._count, self._wanted)]
 
             def block(active: int, number: str, _: Sequence[str]) -> Sequence[str]:
                 lanes = Registers(lines, width, active)
-                step = self._count if self._inner == 1 else 1
-                self._block(lanes, lines.op(f"add i64 {base}, {lines.times(number, step)}"))
+                sizes = (self._count, self._wanted) if self._inner == 1 else (1, 1)
+                places = [lines.times(number, size) for size in sizes]
+                if self._inner > 1:
+                    pairs = zip(bases, places, strict=True)
+                    places = [lines.op(f"add i64 {base}, {place}") for base, place in pairs]
+                self._block(lanes, *places)
                 return ()
 
             full = across // width * width
@@ -78,13 +83,14 @@ class _SortWriter:
 
         lines.counted(1 if self._inner == 1 else self._outer, blocks)
 
-    def _block(self, lanes: Registers, first: str) -> None:
-        """Write the sort of some lines; the first begins at a place."""
+    def _block(self, lanes: Registers, first: str, to: str) -> None:
+        """Write the sort of some lines; the first begins at a place, and its result at another."""
         site, lines, count = self._site, self._site.lines, self._count
         source, target = site.at(self._step.equation.operands[0]), site.pointer(self._step.variable)
         step = 1 if self._inner == 1 else self._inner
+        skipped = count - self._wanted if self._form.last else 0
 
-        def at(index: str) -> str:
+        def at(index: str, first: str = first) -> str:
             return lines.op(f"add i64 {first}, {lines.times(index, step)}")
 
         def read(index: str, _: Sequence[str]) -> Sequence[str]:
@@ -95,7 +101,7 @@ class _SortWriter:
                 element = lanes.gathered(place, self._dtype, count)
             if self._form.places and self._dtype.kind == "f":
                 element = element + 0.0  # zeros of both signs are equal
-            key = _key_of(lanes, element, self._key)
+            key = key_of(lanes, element, self._key)
             if self._form.places and self._form.descending:
                 key = ~key
             number = lanes.splat(Value(index, _INT64, lanes.single))
@@ -109,27 +115,29 @@ class _SortWriter:
             return ()
 
         def write(index: str, _: Sequence[str]) -> Sequence[str]:
-            offset = lines.times(index, lanes.width)
+            number = lines.op(f"add i64 {index}, {skipped}") if skipped else index
+            offset = lines.times(number, lanes.width)
             element = self._element(Registers(lines, lanes.width), offset)
             place = index
             if self._form.descending and not self._form.places:
                 place = lines.op(f"sub i64 {count - 1}, {index}")
             if self._inner > 1 or lanes.width == 1:
-                lanes.store(target, element, at(place))
+                lanes.store(target, element, at(place, to))
             else:
                 size = element.dtype.itemsize
-                lanes.scattered(lines.address(target, lines.times(at(place), size)), element, count)
+                begin = lines.address(target, lines.times(at(place, to), size))
+                lanes.scattered(begin, element, self._wanted)
             return ()
 
         lines.counted(count, read)
         if count > 1:
             levels = (count - 1).bit_length()
-            function = _network(site.module, self._entry, lanes.width, self._has_pairs)
+            function = network(site.module, self._entry, lanes.width, self._has_pairs)
             lines.emit(
                 f"call void @{function}(ptr {self._keys}, ptr {self._order}, i64 {count}, i64"
                 f" {1 << levels - 1}, i64 {levels})"
             )
-        lines.counted(count, write)
+        lines.counted(self._wanted, write)
 
     def _element(self, lanes: Lanes, offset: str) -> Value:
         """An element of the result."""
@@ -141,7 +149,7 @@ class _SortWriter:
         return _element_of(lanes, entry, self._dtype)
 
 
-def _key_of(lanes: Lanes, x: Value, key: np.dtype[Any]) -> Value:
+def key_of(lanes: Lanes, x: Value, key: np.dtype[Any]) -> Value:
     """Integers that have the order of elements."""
     if x.dtype.kind == "f":
         bits = lanes.cast("bitcast", _in_register(lanes, x), key)
@@ -171,7 +179,7 @@ def _flipped(bits: Value) -> Value:
     return bits ^ ((bits >> (8 * bits.dtype.itemsize - 1)) & np.iinfo(bits.dtype).max)
 
 
-def _network(module: NativeModule, dtype: np.dtype[Any], width: int, has_pairs: bool) -> str:
+def network(module: NativeModule, dtype: np.dtype[Any], width: int, has_pairs: bool) -> str:
     """The function that sorts keys, with their places if they have any.
 
     Its arguments are the addresses of both, the number of vectors, the greatest power of two below

@@ -22,6 +22,7 @@ from funcgrad._core.specs import Spec
 from funcgrad._core.structure.structures import FOREIGN
 from funcgrad._core.trace import Raw, bind
 from funcgrad._core.users_values import runs_apart
+from funcgrad._hooks.evaluations import count
 from funcgrad._programs.equation import Equation
 from funcgrad._programs.program import Program
 
@@ -149,9 +150,10 @@ def callback_of(
     # A user's function may keep its arguments.
     keeps = FOREIGN in operation.traits or runs_apart(operation.evaluate)
     reads = [_read(spec, keeps) for spec in specs]
-    count = len(specs) - len(known)
+    first_result = len(specs) - len(known)
 
     def call(*arrays: Any) -> None:
+        count(operation.name)
         remaining = iter(arrays)
         operands = tuple(
             [
@@ -161,7 +163,7 @@ def callback_of(
         )
         results = bind(operation, operands, params)
         results = results if isinstance(results, tuple) else (results,)
-        for target, result in zip(arrays[count:], results, strict=True):
+        for target, result in zip(arrays[first_result:], results, strict=True):
             where: Any = ...
             if rank:
                 where = np.isnan(target.reshape(*target.shape[:rank], -1)).any(-1)

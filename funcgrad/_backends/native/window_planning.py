@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from math import prod
 from types import MappingProxyType
@@ -15,6 +16,7 @@ from funcgrad._backends.native.nest_planning import join, neutral_of
 from funcgrad._backends.native.plan_steps import BoundFormula, Fill, Member, WindowProduct
 from funcgrad._backends.native.unfinished_plan import UnfinishedPlan
 from funcgrad._backends.native.views import View
+from funcgrad._core.specs import Spec
 from funcgrad._core.structure.folds import Fold
 from funcgrad._core.structure.structures import Opaque, Reduction
 from funcgrad._programs.equation import Equation
@@ -34,6 +36,8 @@ def multiplies_windows(
     form = structure.windows(**dict(equation.params))
     specs = [plan.specs[v] for v in (*equation.operands, variable)]
     dtype = specs[-1].dtype
+    if dtype.char == "e" and all(spec.dtype == dtype and not spec.weak for spec in specs):
+        return _in_single_precision(plan, equation, structure, variable)
     if dtype.char not in _CHARS or any(spec.dtype != dtype or spec.weak for spec in specs):
         plan.lack = f"products of {', '.join([str(spec.dtype) for spec in specs[:-1]])}"
         return False
@@ -47,6 +51,27 @@ def multiplies_windows(
     plan.prepare(equation.operands)
     plan.append(WindowProduct(variable, equation, form, MappingProxyType(shapes)))
     return True
+
+
+def _in_single_precision(
+    plan: UnfinishedPlan, equation: Equation, structure: Opaque, variable: int
+) -> bool:
+    """Plan sums of products of float16 in float32, which are rounded at the end."""
+    single, half = np.dtype(np.float32), np.dtype(np.float16)
+    operands = tuple([plan.new(plan.specs[v].shape, single) for v in equation.operands])
+    for wide, source in zip(operands, equation.operands, strict=True):
+        member = Member(wide, (source,), BoundFormula(_converted, (single,)))
+        join(plan, member, plan.specs[source].shape)
+    shape = plan.specs[variable].shape
+    out = plan.new(shape, single)
+    wider = replace(equation, operands=operands, results=(Spec(shape, single),))
+    multiplies_windows(plan, wider, structure, out)
+    join(plan, Member(variable, (out,), BoundFormula(_converted, (half,))), shape)
+    return True
+
+
+def _converted(dtype: np.dtype[Any], m: Lanes, x: Value) -> Value:
+    return m.astype(x, dtype)
 
 
 def folds_windows(

@@ -164,7 +164,7 @@ class _SpreadWriter(WindowWriter):
             self.each_phase(phase)
 
         self.each_group(known, scratch, group, clear)
-        call_back_at(self.site, self.step, beyond)
+        call_back_at(self.site, self.step, beyond, "factors that are not finite")
 
     def _is_finite(self, place: str, count: int) -> str:
         """Whether all elements are finite."""

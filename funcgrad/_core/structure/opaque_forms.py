@@ -72,8 +72,14 @@ class Ordering(NamedTuple):
         Whether NaN and the greatest elements come first.
     places : bool
         Whether the result has the elements' places along the axis instead.
+    wanted : int, optional
+        Of how many elements the result consists; of all if None.
+    last : bool
+        Whether these are the last of the order, not the first.
     """
 
     axis: int
     descending: bool
     places: bool
+    wanted: int | None = None
+    last: bool = False

@@ -429,6 +429,8 @@ class Opaque:
         ``(**params)`` to the ``RowProducts`` that the operation adds.
     orders : callable, optional
         ``(**params)`` to the ``Ordering`` that is the result.
+    keeps_finite : bool
+        Whether the result is the first operand, if all elements of that are finite.
     """
 
     counted: int | None = None
@@ -439,6 +441,7 @@ class Opaque:
     windows: Callable[..., WindowProducts] | None = None
     rows: Callable[..., RowProducts] | None = None
     orders: Callable[..., Ordering] | None = None
+    keeps_finite: bool = False
 
 
 @dataclass(frozen=True, slots=True)

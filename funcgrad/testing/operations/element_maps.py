@@ -26,7 +26,7 @@ from funcgrad._core.structure.structures import (
 from funcgrad._core.trace import Raw, Value
 from funcgrad.testing.operations.agreement import require, require_bits, require_near
 from funcgrad.testing.operations.cases import Case, cases_of
-from funcgrad.testing.operations.forms_of_opaque import multiplies_windows, orders
+from funcgrad.testing.operations.forms_of_opaque import keeps_finite, multiplies_windows, orders
 from funcgrad.testing.operations.interpreter import (
     drawn,
     factored,
@@ -421,6 +421,15 @@ ELEMENT_MAPS: Final = (
         "See orders: axis, descending, places. Or evaluate.",
         AtSamples(orders),
         _has(Opaque, "orders"),
+    ),
+    Property(
+        "structure: finite results",
+        "The result is the first operand if that is finite.",
+        "See keeps_finite, or evaluate.",
+        AtSamples(keeps_finite),
+        lambda primitive: (
+            isinstance(primitive.structure, Opaque) and primitive.structure.keeps_finite
+        ),
     ),
     Property(
         "structure: factors",

@@ -168,3 +168,70 @@ def test_products_of_half_precision_are_rounded_as_often_as_numpys(axis: int) ->
     programs: list[Callable[[Any], Any]] = [partial(np.prod, axis=axis), partial(np.max, axis=axis)]
     for f in programs:
         np.testing.assert_array_equal(fg.jit(f, backend="native")(x), f(x))
+
+
+@pytest.mark.parametrize("dtype", ["d", "f", "e", "D"])
+def test_gradients_of_cumulative_products_are_machine_code(dtype: str) -> None:
+    rng = np.random.default_rng(91)
+    lines = {
+        "plain": rng.uniform(0.5, 1.5, (3, 7)),
+        "a zero": np.array([[2.0, 0.0, 3.0, 0.5], [0.0, 1.0, 1.5, 2.0]]),
+        "two zeros": np.array([[2.0, 0.0, 3.0, 0.0], [0.0, -0.0, 1.5, 2.0]]),
+        "one": np.ones((2, 1)),
+        "nothing": np.ones((2, 0)),
+        "special": np.array([[1.0, np.inf, 2.0], [np.nan, 2.0, 3.0]]),
+    }
+
+    def total(x: Any) -> Any:
+        weights = np.arange(1.0, x.size + 1).reshape(x.shape)
+        return fnp.real(fnp.sum(fnp.cumprod(x, axis=-1) * weights))
+
+    for name, line in lines.items():
+        x = line.astype(dtype) * (1 + 0.5j if dtype == "D" else 1)
+        run = fg.jit(fg.grad(total), backend="native")
+        assert run.lower(x).source.startswith("; called back: nothing") or not x.size, name
+        with np.errstate(all="ignore"):
+            got, expected = run(x), fg.grad(total)(x)
+        close = {"e": 4e-3, "f": 1e-5}.get(dtype, 1e-13)
+        np.testing.assert_allclose(got, expected, rtol=close, atol=close, err_msg=name)
+
+
+def test_products_beyond_the_range_are_called_back() -> None:
+    x = np.array([1e200, 1e200, 1e-300, 1e-200, 3.0])
+    f = fg.grad(lambda x: fnp.sum(fnp.cumprod(x)[2:]))
+    run = fg.jit(f, backend="native")
+    assert (
+        "; called back at times: pulled_in_range: a result that is not finite"
+        in run.lower(x).source
+    )
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(run(x), f(x), rtol=1e-12)
+        with fg.debug.called_back() as counts:
+            run(x)
+    assert counts
+    with fg.debug.called_back() as counts:
+        run(np.ones(5))
+    assert not counts
+
+
+def test_cumulative_products_in_loops_batches_and_of_second_order() -> None:
+    x = np.random.default_rng(92).uniform(0.5, 1.5, (4, 5))
+    x[1, 2] = 0.0
+
+    def transmitted(x: Any) -> Any:
+        return fnp.sum(fnp.cumprod(1.0 - 0.1 * x) * x)
+
+    def steps(x: Any) -> Any:
+        move = fg.grad(transmitted)
+        return fg.scan(lambda c, _: (c - 0.1 * move(c), None), x, None, length=3)[0]
+
+    for f, argument in (
+        (fg.vmap(fg.grad(transmitted)), x),
+        (fg.hessian(transmitted), x[1]),
+        (fg.jacfwd(fg.grad(transmitted)), x[1]),
+        (steps, x[0]),
+        (fg.vmap(steps), x),
+    ):
+        np.testing.assert_allclose(
+            fg.jit(f, backend="native")(argument), f(argument), rtol=1e-11, atol=1e-13
+        )

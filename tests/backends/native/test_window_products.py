@@ -216,3 +216,67 @@ def test_convolutions_of_rows(shapes: tuple[tuple[int, ...], tuple[int, ...]], m
     jitted = fg.jit(f, backend="native")
     np.testing.assert_allclose(jitted(x, v), f(x, v), rtol=1e-13, atol=1e-13)
     assert jitted.lower(x, v).source.startswith("; called back: nothing")
+
+
+@pytest.mark.parametrize("dtype", ["e", "F", "D", "i8", "i4", "u1", "i2"])
+@pytest.mark.parametrize("mode", ["full", "same", "valid"])
+def test_sequences_of_other_dtypes_are_not_called_back(dtype: str, mode: str) -> None:
+    rng = np.random.default_rng(31)
+    for n, m in ((9, 4), (4, 9), (50, 50), (5, 1), (300, 17)):
+        x, v = (rng.integers(-9, 10, size).astype(dtype) for size in (n, m))
+        if np.dtype(dtype).kind == "c":
+            x = (x * (1 + 2j)).astype(dtype)
+            v = (v - 1j * v[::-1] * 3).astype(dtype)
+        for f in (fnp.convolve, fnp.correlate):
+            run = fg.jit(lambda x, v, f=f: f(x, v, mode), backend="native")
+            assert run.lower(x, v).source.startswith("; called back: nothing")
+            assert run(x, v).dtype == f(x, v, mode).dtype
+            np.testing.assert_array_equal(run(x, v), f(x, v, mode))
+
+
+def test_mixed_dtypes_rows_and_gradients() -> None:
+    rng = np.random.default_rng(32)
+    x, v = rng.standard_normal(12), rng.standard_normal(5) + 1j * rng.standard_normal(5)
+    for first, second in (
+        (x, v),
+        (x.astype("f4"), x[:4]),
+        (np.arange(8), x[:3]),
+        (x, np.arange(4)),
+    ):
+        run = fg.jit(fnp.convolve, backend="native")
+        np.testing.assert_allclose(run(first, second), fnp.convolve(first, second), rtol=1e-6)
+        assert run.lower(first, second).source.startswith("; called back: nothing")
+    rows = fg.vmap(fnp.convolve, in_axes=(0, None))
+    many = rng.integers(-5, 5, (3, 8))
+    np.testing.assert_array_equal(
+        fg.jit(rows, backend="native")(many, many[0]), rows(many, many[0])
+    )
+
+    def energy(v: Any) -> Any:
+        return fnp.sum(fnp.abs(fnp.convolve(x, v)) ** 2)
+
+    np.testing.assert_allclose(
+        fg.jit(fg.grad(energy), backend="native")(v), fg.grad(energy)(v), rtol=1e-12
+    )
+
+
+def test_products_of_half_precision_are_rounded_once() -> None:
+    rng = np.random.default_rng(33)
+    x, k = (rng.standard_normal(shape).astype("e") for shape in ((2, 3, 8, 8), (4, 3, 3, 3)))
+
+    def net(x: Any, k: Any) -> Any:
+        return fg.vmap(lambda row: fnp.convolve(row, k[0, 0, 0]))(x[0, 0])
+
+    for f in (net, fg.grad(lambda x, k: fnp.sum(net(x, k) ** 2), argnums=(0, 1))):
+        run = fg.jit(f, backend="native")
+        assert run.lower(x, k).source.startswith("; called back: nothing")
+        for got, expected in zip(fg.tree.leaves(run(x, k)), fg.tree.leaves(f(x, k)), strict=True):
+            assert got.dtype == expected.dtype == np.float16
+            np.testing.assert_allclose(got, expected, rtol=2e-3, atol=1e-2)
+    special = k.copy()
+    special[0, 0, 0] = [np.inf, np.nan, -np.inf]
+    with np.errstate(all="ignore"):
+        gradient = fg.grad(lambda x, k: fnp.sum(net(x, k)))
+        np.testing.assert_array_equal(
+            fg.jit(gradient, backend="native")(x, special), gradient(x, special)
+        )

@@ -1,0 +1,101 @@
+"""Parts of orders: selected in one pass, with the places of a stable sort."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+import funcgrad as fg
+import funcgrad.numpy as fnp
+from funcgrad._backends.native.sort_planning import selects
+from funcgrad._core.structure.structures import Ordering
+
+Array = np.ndarray[Any, Any]
+
+
+def lines(kind: str, dtype: str, shape: tuple[int, ...]) -> Array:
+    """Lines along the last axis but one of a kind that selections find hard."""
+    rng = np.random.default_rng(11)
+    if kind == "special":
+        if np.dtype(dtype).kind == "f":
+            special = np.array([np.nan, -0.0, 0.0, np.inf, -np.inf, 1.0], dtype)
+        else:
+            info = np.iinfo(dtype)
+            special = np.array([info.min, info.max, 0, 1], dtype)
+        return rng.choice(special, shape)
+    x = rng.standard_normal(shape) * 50
+    if kind == "equal":
+        x = np.zeros(shape)
+    if kind in ("rising", "falling"):
+        x = np.sort(x, 0 if len(shape) == 1 else 1)
+    if kind == "falling":
+        x = -x
+    if kind == "ties":
+        x = np.copysign(rng.integers(0, 4, shape), rng.standard_normal(shape))
+    return (np.abs(x) if np.dtype(dtype).kind == "u" else x).astype(dtype)
+
+
+def part(x: Any, axis: int, descending: bool, count: int, last: bool) -> Any:
+    order = fnp.moveaxis(fnp.argsort(x, axis=axis, descending=descending), axis, 0)
+    return order[x.shape[axis] - count :] if last else order[:count]
+
+
+@pytest.mark.parametrize("kind", ["plain", "special", "equal", "rising", "falling", "ties"])
+@pytest.mark.parametrize("dtype", ["f4", "f8", "f2", "i4", "u8", "i2"])
+def test_places_are_the_stable_sort_s(kind: str, dtype: str) -> None:
+    shapes = [((333,), 0, 3), ((3, 130), 1, 20), ((2, 90, 3), 1, 5), ((5, 64, 1), 1, 1)]
+    for number, (shape, axis, count) in enumerate(shapes):
+        x = lines(kind, dtype, shape)
+        for k in range(4):
+            if number and (k + number) % 2:
+                continue
+            options = (axis, k % 2 == 1, count, k >= 2)
+            expected = part(fg.tensor(x), *options)
+            for backend in ("native", "numpy"):
+                run: Any = fg.jit(lambda x, options=options: part(x, *options), backend=backend)
+                assert_array_equal(run(x), expected, err_msg=f"{backend} {shape} {options}")
+
+
+def test_lines_of_which_few_elements_are_wanted_are_selected() -> None:
+    assert selects(Ordering(1, False, True, 10), (64, 1000))
+    assert selects(Ordering(1, True, True, 10, True), (64, 1000, 1))
+    assert not selects(Ordering(1, False, True, 10), (64, 50))
+    assert not selects(Ordering(0, False, True, 10), (1000, 64))
+    assert not selects(Ordering(1, False, True), (64, 1000))
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        lambda x: fnp.argsort(x)[:5],
+        lambda x: fnp.argsort(x)[-5:],
+        lambda x: fnp.argsort(x)[::-1][:5],
+        lambda x: fnp.argsort(x)[-5:][::-1],
+        lambda x: fnp.argsort(-x)[:5],
+        lambda x: fnp.flip(fnp.argsort(x))[:1],
+        lambda x: fnp.take_along_axis(x, fnp.argsort(x, descending=True)[:5], axis=0),
+    ],
+)
+def test_users_ways_to_the_greatest_elements(wanted: Any) -> None:
+    x = np.random.default_rng(3).standard_normal(500)
+    run = fg.jit(wanted, backend="native")
+    assert_array_equal(run(x), wanted(fg.tensor(x)))
+    lowered = run.lower(x)
+    assert "part_of_order" in str(lowered.optimized)
+    assert lowered.source.splitlines()[0] == "; called back: nothing"
+
+
+def test_selections_in_batches_loops_and_gradients() -> None:
+    def top(x: Any) -> Any:
+        return fnp.sum(fnp.take_along_axis(x, fnp.argsort(x)[-4:], axis=0) ** 2)
+
+    x = np.random.default_rng(4).standard_normal((3, 200))
+    for f, argument in (
+        (fg.vmap(top), x),
+        (fg.grad(top), x[0]),
+        (fg.vmap(fg.grad(top)), x),
+        (lambda x: fg.map(top, x), x),
+    ):
+        got, expected = fg.jit(f, backend="native")(argument), f(argument)
+        np.testing.assert_allclose(got, expected, rtol=1e-14)
