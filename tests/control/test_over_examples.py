@@ -312,7 +312,7 @@ def test_numpy_runs_all_examples_together() -> None:
     ("f", "sizes"),
     [
         (root, (200,)),
-        (solved, (8,)),
+        (solved, (16,)),
         (orbit, (32,)),
         (fitted, (1,)),
         (chosen, (1000,)),

@@ -21,7 +21,7 @@ from math import prod
 from typing import Final, NamedTuple
 
 from funcgrad._backends.control_forms import in_form
-from funcgrad._backends.native.element_programs import by_elements
+from funcgrad._backends.native.element_programs import MOST, by_elements
 from funcgrad._core.specs import Spec
 from funcgrad._core.structure.structures import (
     Contraction,
@@ -44,8 +44,8 @@ all examples take equally many steps; smoothing of 16 by 16 points 0.5, Sinkhorn
 smaller steps take up to twice as long (BFGS in 4 dimensions)."""
 
 _SEVERAL: Final = 4
-"""The mean elements of an operation from which on ``_FEW`` examples run together: BFGS then takes
-0.11 of the time of the whole batch, power iterations of 8 by 8 0.37, and at most 1.04 where all
+"""The mean elements of an operation from which on ``_FEW`` examples run together, if arrays are too
+large to come apart: power iterations of 8 by 8 0.37, and at most 1.04 where all
 examples take equally many steps."""
 
 _FEW: Final = 8
@@ -58,12 +58,13 @@ _SHORT: Final = 16
 """The most operations of a step of single numbers of which many examples run together."""
 
 _LANES: Final = 32, 16
-"""How many examples are lanes: four registers of eight numbers each, or two. Steps by Runge and
-Kutta's method for Lorenz' equations take 0.46 of the time that they take in blocks of ``_MANY``,
-their gradient 0.3, leapfrog steps in two dimensions 0.45."""
+"""How many examples are lanes: four registers of eight numbers each, or two. Compared with blocks
+of ``_MANY``, steps by Runge and Kutta's method for Lorenz' equations take 0.46 of the time, their
+gradient 0.84, leapfrog steps in two dimensions 0.4; BFGS in 4 dimensions takes 0.4 of the time of
+blocks of ``_FEW``."""
 
-_MUCH: Final = 256
-"""The elements of a step from which on there are two registers: four would not hold more."""
+_MUCH: Final = 112
+"""The elements of a step from which on lanes take two registers, so that more values stay there."""
 
 _BRANCH: Final = 256
 """The elements that branches compute from which on a choice outside of loops runs by example."""
@@ -82,6 +83,8 @@ class _Work(NamedTuple):
     ----------
     elements, operations : int
         How many elements it computes, and by how many operations.
+    largest : int
+        The most elements of an array that it makes or reads.
     calls_back : bool
         Whether NumPy runs some of them.
     shares : bool
@@ -91,6 +94,7 @@ class _Work(NamedTuple):
 
     elements: int = 0
     operations: int = 0
+    largest: int = 0
     calls_back: bool = False
     shares: bool = False
     loops: bool = False
@@ -98,8 +102,8 @@ class _Work(NamedTuple):
     def plus(self, other: _Work) -> _Work:
         """The work of both."""
         sums = self.elements + other.elements, self.operations + other.operations
-        flags = [a or b for a, b in zip(self[2:], other[2:], strict=True)]
-        return _Work(*sums, *flags)
+        flags = [a or b for a, b in zip(self[3:], other[3:], strict=True)]
+        return _Work(*sums, max(self.largest, other.largest), *flags)
 
 
 def block_of(loop: Loop) -> tuple[int, Loop]:
@@ -122,7 +126,7 @@ def block_size(loop: Loop) -> int:
         return 1
     if work.shares or work.elements <= _SHORT:
         return _even(length, _MANY)
-    if work.elements >= _SEVERAL * work.operations:
+    if work.elements >= _SEVERAL * work.operations and work.largest > MOST:
         return _even(length, _FEW)
     for lanes in _LANES[work.elements >= _MUCH :]:
         if -length % lanes <= length // 8:
@@ -176,14 +180,15 @@ def _work_inside(equation: Equation, operands: Sequence[bool]) -> _Work:
 def _work(equation: Equation, operands: Sequence[bool], specs: Sequence[Spec]) -> _Work:
     structure = equation.operation.structure
     if isinstance(structure, Opaque) and body_of(equation.operation) is not None:
-        return _Work(max([prod(spec.shape) for spec in equation.results]), 1)
+        largest = max([prod(spec.shape) for spec in equation.results])
+        return _Work(largest, 1, largest)
     if isinstance(structure, Opaque) or equation.operation.is_foreign:
         return _Work(calls_back=True)
     if isinstance(structure, Movement) and structure.is_view:
         return _Work()
     shapes = [specs[variable].shape for variable in equation.operands]
     elements = max([prod(spec.shape) for spec in equation.results])
-    shares = False
+    largest, shares = max([elements, *map(prod, shapes)]), False
     if isinstance(structure, Contraction):
         letters = structure.letters(
             *[specs[variable] for variable in equation.operands], **dict(equation.params)
@@ -199,4 +204,4 @@ def _work(equation: Equation, operands: Sequence[bool], specs: Sequence[Spec]) -
         elements = prod(shapes[0])
     elif isinstance(structure, Factored):
         elements = prod(shapes[0]) * shapes[0][-1]
-    return _Work(elements, 1, False, shares)
+    return _Work(elements, 1, largest, False, shares)

@@ -56,7 +56,7 @@ from funcgrad._programs.moved_elements import letters_of, pieces_of
 from funcgrad._programs.program import Program
 from funcgrad._transforms.abstract_stager import flat_program
 
-_MOST: Final = 12
+MOST: Final = 16
 """The most elements of an array that comes apart."""
 
 
@@ -76,7 +76,7 @@ def by_elements(program: Program) -> Program:
 
 
 def _comes_apart(spec: Spec) -> bool:
-    return spec.shape != () and 0 < prod(spec.shape) <= _MOST
+    return spec.shape != () and 0 < prod(spec.shape) <= MOST
 
 
 def _taken_apart(program: Program, inputs: Sequence[bool], outputs: Sequence[bool]) -> Program:
@@ -195,7 +195,7 @@ def _of_elements(
     if isinstance(structure, Movement):
         pieces = None if structure.adds else pieces_of(equation, by_variable)
         return None if pieces is None else _moved(pieces, operands, specs, spec)
-    if not all(prod(s.shape) <= _MOST for s in specs):
+    if not all(prod(s.shape) <= MOST for s in specs):
         return None
     arrays = [_items(x, s) for x, s in zip(operands, specs, strict=True)]
     numbers = [np.arange(prod(s.shape)).reshape(s.shape) for s in specs]
