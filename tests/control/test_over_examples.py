@@ -401,6 +401,29 @@ def test_dtypes(dtype: str, backend: str) -> None:
         equal_bits(rows(own, k), fg.tree.map(np.asarray, f(x[k])))
 
 
+def tiny(x: Any) -> Any:
+    """Up to 4 steps of a tiny array, in the dtype of its example."""
+    step = lambda c: (fnp.flip(c[0]) + x * c[0][:1], c[1] + 1)  # noqa: E731
+    return fg.while_loop(lambda c: c[1] < fnp.real(x) % 5, step, (fnp.stack([x, x + x, x]), 0))
+
+
+@together("dtype", ["float16", "float32", "int8", "int64", "uint32", "complex64"])
+@together("size", [1, 2, 16, 17, 64])
+def test_tiny_arrays_of_many_dtypes(dtype: str, size: int) -> None:
+    x = (np.arange(size) % 9).astype(dtype)
+    own = fg.jit(fg.vmap(tiny), backend="native")(x)
+    for k in {0, size // 2, size - 1}:
+        equal_bits(rows(own, k), fg.tree.map(np.asarray, tiny(x[k])))
+
+
+def test_lanes_of_threads_and_of_exact_programs_have_one_result() -> None:
+    x = numbers(1000)
+    plain = fg.jit(fg.vmap(orbit), backend="native")(x)
+    equal_bits(fg.jit(fg.vmap(orbit), backend="native", threads=2)(x), plain)
+    equal_bits(fg.jit(fg.vmap(orbit), backend="native", exact=True)(x), plain)
+    assert fg.jit(fg.vmap(orbit), backend="native")(x[:0])[0].shape == (0, 2, 2)
+
+
 def test_numbers_of_python_in_a_batch() -> None:
     """An example counts by a Python number, as outside of a batch."""
     x = np.arange(1, 20).astype("float32") / 8

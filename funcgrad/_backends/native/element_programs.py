@@ -177,8 +177,7 @@ def _results(
             return results
     elif len(equation.results) == 1:
         (spec,) = equation.results
-        is_apart = any(isinstance(x, _Apart) for x in operands)
-        if (is_apart and not spec.shape) or _comes_apart(spec):
+        if _comes_apart(spec) or (not spec.shape and any(map(_comes_apart, specs))):
             items = _of_elements(equation, structure, operands, specs)
             if items is not None:
                 return [_together(items, spec)]
@@ -301,31 +300,29 @@ def _contracted(
 def _of_programs(
     equation: Equation, structure: Control, operands: Sequence[_Variable], specs: Sequence[Spec]
 ) -> list[_Variable] | None:
-    """The results of a loop or a choice whose programs come apart, too."""
+    """The results of a loop or a choice whose programs come apart, too; None for others."""
     params = dict(equation.params)
     form = None if structure.form is None else structure.form(**params)
     is_choice, results = isinstance(form, Choice), equation.results
-    stop = len(operands)
     if isinstance(form, Loop):
-        if form.examples:
-            return None
-        stop = form.shared + form.carried
-    elif not is_choice and structure.begins is None:
+        is_known = not form.examples and params == form.params()
+    else:
+        is_known = is_choice or structure.begins is not None
+    if not is_known:
         return None
-    first = int(is_choice)
+    first, stop, count = int(is_choice), len(operands), max(len(operands), len(results))
+    if isinstance(form, Loop):
+        stop, count = form.shared + form.carried, form.carried
     flags = [first <= k < stop and _comes_apart(spec) for k, spec in enumerate(specs)]
-    count = form.carried if isinstance(form, Loop) else len(results)
-    ends = [k < count and _comes_apart(spec) for k, spec in enumerate(results)]
     for name, value in params.items():
         if isinstance(value, Program):
-            outs = [_comes_apart(spec) for spec in value.output_specs]
-            if isinstance(form, Loop):
-                outs = [flag and k < count for k, flag in enumerate(outs)]
-            params[name] = _taken_apart(value, flags[first:][: len(value.inputs)], outs)
+            ends = [k < count and _comes_apart(s) for k, s in enumerate(value.output_specs)]
+            params[name] = _taken_apart(value, flags[first:][: len(value.inputs)], ends)
     if not is_choice:
         shared, carried = params["shared"], params["carried"]
         sizes = [prod(s.shape) if flag else 1 for s, flag in zip(specs, flags, strict=True)]
         params["shared"] = sum(sizes[:shared])
         params["carried"] = sum(sizes[shared : shared + carried])
     outs = equation.operation(*_spread(operands, specs, flags), **params)
+    ends = [k < count and _comes_apart(spec) for k, spec in enumerate(results)]
     return _grouped(outs, [*zip(results, ends, strict=True)])
