@@ -59,7 +59,7 @@ _SHORT: Final = 16
 
 _LANES: Final = 32, 16
 """How many examples are lanes: four registers of eight numbers each, or two. Compared with blocks
-of ``_MANY``, steps by Runge and Kutta's method for Lorenz' equations take 0.46 of the time, their
+of ``_MANY``, steps by Runge and Kutta's method for Lorenz' equations take 0.35 of the time, their
 gradient 0.84, leapfrog steps in two dimensions 0.4; BFGS in 4 dimensions takes 0.4 of the time of
 blocks of ``_FEW``."""
 

@@ -103,7 +103,7 @@ class NestWriter:
         self._width = max(1, min(bits // 8 // widest, 32))
         if self._extents[-1] >= _LONG * self._width:
             self._width = min(2 * self._width, 32)
-        elif self._extents in ([2 * self._width], [4 * self._width]):
+        elif self._extents in ([2 * self._width], [4 * self._width]):  # it needs no memory then
             self._width = self._extents[0]
         masks = bits >= _WITH_MASKS and not self._reads_its_stores()
         self._width = min(self._width, _power_of_two(self._extents[-1], above=masks))
