@@ -69,6 +69,9 @@ class _Apart(NamedTuple):
 
 _Variable: TypeAlias = "Value | _Apart"
 
+_Numbers: TypeAlias = "np.ndarray[Any, np.dtype[np.intp]]"
+"""The numbers of an array's elements in C order, in the shape of the array."""
+
 
 def by_elements(program: Program) -> Program:
     """Let small arrays of a program, and of the programs inside, come apart."""
@@ -221,9 +224,9 @@ def _moved(
     items: list[Value] = [spec.dtype.type(0)] * prod(spec.shape)
     for piece in pieces:
         x, source = operands[piece.operand], specs[piece.operand]
-        froms = _numbers(piece.shape, piece.start, piece.strides)
-        tos = _numbers(piece.shape, piece.to, piece.to_strides)
-        for to, place in zip(tos, froms, strict=True):
+        places = _numbers(piece.shape, piece.start, piece.strides)
+        targets = _numbers(piece.shape, piece.to, piece.to_strides)
+        for to, place in zip(targets, places, strict=True):
             if isinstance(x, _Apart):
                 element = x.items[place]
             else:
@@ -246,7 +249,7 @@ def _numbers(shape: Shape, start: int, strides: Sequence[int]) -> list[int]:
 
 
 def _reduced(
-    structure: Reduction, x: Sequence[Value], numbers: Any, spec: Spec, axis: tuple[int, ...]
+    structure: Reduction, x: Sequence[Value], numbers: _Numbers, spec: Spec, axis: tuple[int, ...]
 ) -> Sequence[Value] | None:
     fold = structure.fold
     if fold is None or not axis or not numbers.size:
@@ -275,7 +278,10 @@ def _folded(combine: Callable[..., Any], states: Sequence[Any]) -> Any:
 
 
 def _contracted(
-    letters: tuple[str, str, str], arrays: Sequence[Sequence[Value]], numbers: Any, spec: Spec
+    letters: tuple[str, str, str],
+    arrays: Sequence[Sequence[Value]],
+    numbers: Sequence[_Numbers],
+    spec: Spec,
 ) -> Sequence[Value]:
     first, second, out = letters
     sizes = dict(zip(first + second, numbers[0].shape + numbers[1].shape, strict=True))
