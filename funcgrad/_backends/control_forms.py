@@ -162,26 +162,25 @@ def _fits(program: Program, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> 
 # ------------------------------------------------------------------- loops over the examples
 
 
-def in_blocks(program: Program, size_of: Callable[[Loop], int]) -> Program:
+def in_blocks(program: Program, block_of: Callable[[Loop], tuple[int, Loop]]) -> Program:
     """Let loops over the examples of a batch run several examples in one step.
 
     Parameters
     ----------
     program : Program
-    size_of : callable
-        From a loop over examples to how many of them run together: with one the loop stays as it
-        is, with all it is replaced by its body on the whole batch.
+    block_of : callable
+        From a loop over examples to how many of them run together, and to the same loop as they run
+        best: with one the loop stays as it is, with all it is replaced by its body on the whole
+        batch.
     """
-
     bodies: dict[int, Program] = {}
     for position, equation in enumerate(program.equations):
         structure = equation.operation.structure
         if isinstance(structure, Control) and structure.together is not None:
-            params = dict(equation.params)
-            loop = Loop(**params)
-            size = size_of(loop) if loop.examples else 1
+            loop = Loop(**dict(equation.params))
+            size, loop = block_of(loop) if loop.examples else (1, loop)
             if size > 1:
-                body = structure.together(min(size, loop.length or 0), **params)
+                body = structure.together(min(size, loop.length or 0), **loop.params())
                 specs = [program.specs()[variable] for variable in equation.operands]
                 bodies[position] = _by_blocks(equation.operation, loop, body, size, specs)
     if not bodies:

@@ -21,7 +21,7 @@ from funcgrad._core.structure.structures import Control, Loop
 from funcgrad._programs.program import Program
 from tests.together import together
 
-SIZES = [2, 16, 131, 401, 1000]
+SIZES = [2, 15, 16, 17, 32, 33, 131, 401, 1000]
 BACKENDS = ["numpy", "native"]
 M = np.array([[4.0, 1.0, 0.5], [1.0, 3.0, 1.0], [0.5, 1.0, 5.0]])
 TIMES = np.linspace(0.0, 2.0, 24)
@@ -49,6 +49,24 @@ def solved(x: Any) -> Any:
         lambda c: (c[0] - fnp.linalg.solve(fg.jacfwd(f)(c[0]), f(c[0])), c[1] + 1),
         (fnp.zeros(3), 0),
     )[0]
+
+
+def orbit(x: Any) -> Any:
+    """Steps of tiny arrays of several kinds, whose elements are vectors of examples."""
+    turn = x * np.array([[0.6, -0.8], [0.8, 0.6]]) + 0.5 * np.eye(2)
+    ends = fnp.stack([x, 1.0 - x])
+
+    def step(c: Any) -> Any:
+        place, best, count, _ = c
+        there = turn @ place[:, 0] + 0.1 * fnp.flip(place[:, 1])
+        both = fnp.concatenate([there[:, None], fnp.reshape(place, (4,))[1:3, None]], axis=1)
+        both, rows = fg.scan(lambda c, a: (c * 0.9 + a, fnp.sum(c)), both, fnp.outer(ends, ends))
+        far = fnp.diag(both @ both.T) > 4.0
+        both = fg.cond(fnp.any(far), lambda b: b / fnp.max(abs(b)), lambda b: b, both)
+        return both, fnp.maximum(best, rows), count + np.array([1, 2]), fnp.argmax(best)
+
+    first = (fnp.outer(ends, ends), fnp.zeros(2), fnp.zeros(2, dtype=np.int64), fg.tensor(0))
+    return fg.while_loop(lambda c: (c[2][0] < 30) & (c[1][1] < 2.5 + x), step, first)
 
 
 def fitted(x: Any) -> Any:
@@ -106,7 +124,7 @@ def sorted_until(x: Any) -> Any:
     return fg.while_loop(lambda y: y[0] < 0.2, step, x * np.array([3.0, -2.0]))
 
 
-FUNCTIONS = [root, escape, solved, fitted, chosen, chosen_matrix, walked, nested, counted]
+FUNCTIONS = [root, escape, solved, orbit, fitted, chosen, chosen_matrix, walked, nested, counted]
 EXACT = [root, escape, chosen, walked, nested, counted]
 """Functions of operations that are rounded once."""
 
@@ -196,7 +214,7 @@ DERIVATIVES: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("f", [root, escape, solved, chosen, chosen_matrix, walked, nested])
+@pytest.mark.parametrize("f", [root, escape, solved, orbit, chosen, chosen_matrix, walked, nested])
 @together("order", DERIVATIVES)
 @together("backend", BACKENDS)
 def test_derivatives(f: Any, order: str, backend: str) -> None:
@@ -294,7 +312,8 @@ def test_numpy_runs_all_examples_together() -> None:
     ("f", "sizes"),
     [
         (root, (200,)),
-        (solved, (8,)),
+        (solved, (16,)),
+        (orbit, (32,)),
         (fitted, (1,)),
         (chosen, (1000,)),
         (chosen_matrix, (1,)),
@@ -380,6 +399,29 @@ def test_dtypes(dtype: str, backend: str) -> None:
     own = fg.jit(fg.vmap(f), backend=backend)(x)
     for k in (0, 7, 38):
         equal_bits(rows(own, k), fg.tree.map(np.asarray, f(x[k])))
+
+
+def tiny(x: Any) -> Any:
+    """Up to 4 steps of a tiny array, in the dtype of its example."""
+    step = lambda c: (fnp.flip(c[0]) + x * c[0][:1], c[1] + 1)  # noqa: E731
+    return fg.while_loop(lambda c: c[1] < fnp.real(x) % 5, step, (fnp.stack([x, x + x, x]), 0))
+
+
+@together("dtype", ["float16", "float32", "int8", "int64", "uint32", "complex64"])
+@together("size", [1, 2, 16, 17, 64])
+def test_tiny_arrays_of_many_dtypes(dtype: str, size: int) -> None:
+    x = (np.arange(size) % 9).astype(dtype)
+    own = fg.jit(fg.vmap(tiny), backend="native")(x)
+    for k in {0, size // 2, size - 1}:
+        equal_bits(rows(own, k), fg.tree.map(np.asarray, tiny(x[k])))
+
+
+def test_lanes_of_threads_and_of_exact_programs_have_one_result() -> None:
+    x = numbers(1000)
+    plain = fg.jit(fg.vmap(orbit), backend="native")(x)
+    equal_bits(fg.jit(fg.vmap(orbit), backend="native", threads=2)(x), plain)
+    equal_bits(fg.jit(fg.vmap(orbit), backend="native", exact=True)(x), plain)
+    assert fg.jit(fg.vmap(orbit), backend="native")(x[:0])[0].shape == (0, 2, 2)
 
 
 def test_numbers_of_python_in_a_batch() -> None:

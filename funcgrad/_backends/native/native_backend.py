@@ -18,7 +18,7 @@ import numpy as np
 from funcgrad._backends.control_forms import in_blocks, written_out
 from funcgrad._backends.decompose import decomposed
 from funcgrad._backends.interface import Compiled
-from funcgrad._backends.native.block_sizes import block_size
+from funcgrad._backends.native.block_sizes import block_of
 from funcgrad._backends.native.cpython import checked, symbols
 from funcgrad._backends.native.function_text import Arithmetic
 from funcgrad._backends.native.native_code import SharedCode, native_code_of
@@ -105,7 +105,7 @@ class NativeBackend:
     def prepare(self, program: Program, relaxed: bool) -> Program:
         """The program without calls, its operations by formulas that can be written."""
         prepared = with_programs_inside(
-            written_out(inlined(in_blocks(inlined(program), block_size)), python_slices=True),
+            written_out(inlined(in_blocks(inlined(program), block_of)), python_slices=True),
             lambda body: self.prepare(optimize(body, relaxed), relaxed),
         )
         prepared = sum_after_loops(prepared)

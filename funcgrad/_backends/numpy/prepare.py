@@ -61,9 +61,9 @@ def _without_calls(program: Program) -> Program:
     return control_forms.written_out(inlined(control_forms.in_blocks(inlined(program), _all)))
 
 
-def _all(loop: Loop) -> int:
+def _all(loop: Loop) -> tuple[int, Loop]:
     """Return how many examples run together: operations on whole arrays take NumPy little time."""
-    return loop.length or 0
+    return loop.length or 0, loop
 
 
 def written_out(program: Program) -> Program:

@@ -20,6 +20,7 @@ import numpy as np
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad._backends.interface import Compiled, evaluated
+from funcgrad._backends.native.element_programs import by_elements
 from funcgrad._backends.numpy.backend import compile_program
 from funcgrad._backends.numpy.prepare import prepared
 from funcgrad._core import pytrees
@@ -235,6 +236,11 @@ def _again(make: Callable[[Subject], Callable[..., Any]]) -> Check:
             assert_agree(function(*args), subject.f(*args), measured)
 
     return Check(run)
+
+
+def _by_elements(subject: Subject) -> Any:
+    """Compute small arrays element by element, as batches of small loops do."""
+    return tuple(by_elements(subject.staged).verify().evaluate(_raw(subject)))
 
 
 def _batched(subject: Subject) -> None:
@@ -519,6 +525,7 @@ def _checks() -> dict[str, Check]:
             lambda s: compile_program(prepared(optimize(s.staged)))(*_raw(s))
         ),
         "relaxed": valued(lambda s: optimize(s.staged, relaxed=True).verify()(*s.args), 4.0, True),
+        "by elements": valued(_by_elements, 4.0, True),
         "checkpoint": valued(lambda s: fg.checkpoint(s.f)(*s.args)),
         "jit": _again(lambda s: fg.jit(s.f)),
         "jit, plain backend": _again(lambda s: fg.jit(s.f, backend=Plain())),
