@@ -203,3 +203,14 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         fg.program(loss)(PARAMS, X).to_onnx()
     with pytest.raises(errors.MissingPackageError, match=r"interop\.onnx\.load: onnx is not"):
         fg.interop.onnx.load("net.onnx")
+
+
+def test_parts_of_orders_are_exported() -> None:
+    x = np.random.default_rng(0).standard_normal((3, 100)).astype("f")
+    for f in (
+        lambda x: fnp.argsort(x, axis=1)[:, -5:],
+        lambda x: fnp.argsort(x, axis=1, descending=True)[:, :5],
+        lambda x: fnp.argsort(x, axis=1)[:, ::-1][:, :5],
+    ):
+        run, params = fg.interop.onnx.load(fg.program(f)(x).to_onnx())[:2]
+        np.testing.assert_array_equal(fg.tree.leaves(run(params, x))[0], f(fg.tensor(x)))

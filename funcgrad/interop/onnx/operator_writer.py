@@ -27,7 +27,7 @@ from funcgrad._primitives.sliding import (
     window_shares,
     window_sums,
 )
-from funcgrad._primitives.sorting import argsort, order_of_sorted, sort
+from funcgrad._primitives.sorting import argsort, order_of_sorted, part_of_order, sort
 from funcgrad.interop.onnx.fold_writer import in_signed_order
 from funcgrad.interop.onnx.graph_writer import (
     GraphWriter,
@@ -252,6 +252,25 @@ def _order(
     return cast_to(writer, _ordered(writer, x, axis, descending)[1], spec.dtype)
 
 
+def _part_of_order(
+    writer: GraphWriter,
+    spec: Spec,
+    x: Symbol,
+    axis: int,
+    descending: bool,
+    count: int,
+    last: bool,
+) -> Symbol:
+    if not prod(spec.shape):
+        return writer.constant(np.zeros(spec.shape, spec.dtype))
+    order, size = _ordered(writer, x, axis, descending)[1], x.shape[axis]
+    first = size - count if last else 0
+    bounds = [writer.integers([place]) for place in (first, first + count, axis)]
+    return cast_to(
+        writer, writer.node("Slice", [order, *bounds], Spec(spec.shape, _INT64)), spec.dtype
+    )
+
+
 def _determinant(writer: GraphWriter, spec: Spec, x: Symbol, failed: str = "raise") -> Symbol:
     if x.dtype.char not in "ef" or not x.shape[-1]:  # runtimes lack float64
         raise UnwritableError("only for matrices of float16 and float32")
@@ -267,6 +286,7 @@ OPERATORS: Final[Mapping[Primitive, WriteOperation]] = MappingProxyType(
         det: _determinant,
         order_of_sorted: _order,
         overlapped: _overlapped,
+        part_of_order: _part_of_order,
         relu: _float("Relu"),
         sigmoid: _float("Sigmoid"),
         sign: _float("Sign"),
