@@ -41,9 +41,13 @@ STAGING = (
     *("_staging", "_backends", "_passes", "_programs", "_control", "_forms", "_programs.algebra"),
     *("_transforms.stage", "_transforms.stager", "_transforms.linearization"),
 )
+_WITHOUT_EQUATIONS = (
+    *(place for place in STAGING if place != "_programs"),
+    *("_programs.index", "_programs.program"),
+)
 FAMILIES = (
     *("numpy.linalg", "numpy.fft", "numpy.polynomials", "numpy.histograms", "numpy.sets"),
-    *("_primitives.linear_systems", "_primitives.eigen", "_primitives.fft", "_primitives.sorting"),
+    *("_primitives.linear_systems", "_primitives.eigen", "_primitives.fft"),
     "_primitives.special_functions",
 )
 FORMS = tuple(f"_forms.{name}" for name in "carried graph json_text listing python_module".split())
@@ -57,7 +61,7 @@ NOT_LOADED: Mapping[str, tuple[str, ...]] = {
     "funcgrad": ("_transforms", "numpy", *STAGING, *FAMILIES, *OTHERS),
     "arrays": ("_transforms", "numpy.reductions", *STAGING, *FAMILIES, *OTHERS),
     "eager": ("_transforms", *STAGING, *FAMILIES, *OTHERS),
-    "gradient": (*STAGING, *FAMILIES, *OTHERS),
+    "gradient": (*_WITHOUT_EQUATIONS, *FAMILIES, *OTHERS),
     "jit": (*FAMILIES, *OTHERS),
     "jit without a call": ("_backends.native.native_backend", *FAMILIES, *OTHERS),
     "completion": ("_transforms", "numpy.reductions", *STAGING, *FAMILIES, *OTHERS),

@@ -364,7 +364,7 @@ def checkpoint(f: Callable[P, R], save: Sequence[str] = ()) -> Callable[P, R]:
 
     Notes
     -----
-    Save what is expensive to compute and small: the product that comes before an elementwise
+    Save small values that are expensive to compute: the product that comes before an elementwise
     function. A name may mark several values. Checkpoints within ``f`` keep the named values, too.
     A loop runs many times, so names in its function belong to a checkpoint around that function:
     ``fg.scan(fg.checkpoint(body, save=("h",)), ...)``.

@@ -56,7 +56,7 @@ class CheckpointEntry(Entry):
     def _evaluate(self, trace: LateTrace) -> list[Value]:
         """The results, whose values are computed when the pullback reads them.
 
-        Kept values are known, so what leads to them is not computed for their sake.
+        Kept values are known, so nothing is computed for their sake.
         """
         recorder: Any = self.traces[-1]
         program, position = self.program, count()

@@ -1,8 +1,8 @@
 """Values that are computed when somebody reads them, as in the second run of a checkpoint.
 
 While a run is late its operations give ``Late`` values, which know shape and dtype. The first
-operation after the run that reads one computes it, and those that it depends on. What nobody reads
-is never computed; nor is what leads to a value that is filled in.
+operation after the run that reads one computes it, and those that it depends on. A value that
+nobody reads is never computed, nor a value that only filled-in values depend on.
 
 >>> from funcgrad._core.context import repeated
 >>> from funcgrad._primitives.transcendental import sin

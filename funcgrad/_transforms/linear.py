@@ -138,7 +138,7 @@ def pullback(
     specs: Sequence[Spec],
     chosen: Chosen,
 ) -> LinearMap:
-    """The transposed linear map of a record: from variables of some specs to what was chosen."""
+    """The transposed linear map of a record: from variables of some specs to the chosen leaves."""
     sources = [spec_of(leaf) for leaf in chosen.leaves]
 
     def pull(seeds: list[Value]) -> list[Value]:

@@ -52,7 +52,7 @@ def linear_code(
     """Stage a linear map of leaves, and return its program and its residuals.
 
     The specs are those of its leaves. Integer leaves, which have no tangent, are left out of the
-    program's inputs. Numbers of Python are no residuals, but constants of the program.
+    program's inputs. Python's scalars are not residuals, but constants of the program.
     """
 
     def of_present(values: Sequence[Value]) -> list[Value]:

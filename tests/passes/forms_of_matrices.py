@@ -343,6 +343,18 @@ def loops_that_scatter(_: Any, x: Any, y: Any, pick: Pick) -> Any:
     return pick(lambda: fg.grad(read)(x), lambda: fg.scan(step, x, fnp.arange(3))[0])
 
 
+def sums_over_steps(_: Any, x: Any, y: Any, pick: Pick) -> Any:
+    """Loops that add products of vectors to a matrix at each step."""
+    turned = pick(True, False)
+
+    def step(c: Any, rows: Any) -> Any:
+        v, w = rows
+        product = fnp.outer(fnp.sin(v), w)
+        return c + (product + fnp.outer(w, v) if turned else product), None
+
+    return fg.scan(step, pick(x.T @ y, fnp.zeros_like(x.T @ y)), (x, y))[0]
+
+
 GROUNDS: Final[Mapping[str, Ground]] = MappingProxyType(
     {
         "fold_into_contractions": Ground(
@@ -367,6 +379,7 @@ GROUNDS: Final[Mapping[str, Ground]] = MappingProxyType(
         ),
         "schedule": Ground((*PRODUCTS, *_ROWS), free={"_WORTH_IT": 0, "_GAIN": 0.999}),
         "merge_common_subexpressions": Ground((*PRODUCTS, *SUMS, *_ROWS)),
+        "sum_after_loops": Ground((sums_over_steps,), exact=False, free={"_STEPS": 0, "_SHARE": 0}),
         "change_in_place": Ground((loops_that_scatter,)),
         "leave_out_unread": Ground((loops_half_read,)),
         "remove_dead_code": Ground((*_CONTRACTED, *_ROWS, calls)),

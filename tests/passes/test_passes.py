@@ -20,6 +20,7 @@ from numpy.testing import assert_array_equal
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad._backends import control_forms
+from funcgrad._backends.native.element_programs import by_elements
 from funcgrad._backends.numpy.prepare import prepared, prepared_exactly, written_out
 from funcgrad._backends.step_sums import sum_after_loops
 from funcgrad._core import pytrees
@@ -73,7 +74,7 @@ def every_pass() -> dict[str, Callable[[Program], Program]]:
         for name, value in names
         if not name.startswith("_")
         and _is_pass(value)
-        and value not in (inlined, written_out, control_forms.written_out)  # drop rules
+        and value not in (inlined, written_out, control_forms.written_out, by_elements)
     }
 
 

@@ -26,7 +26,8 @@ X = np.array([0.9, 0.4, 1.3])
 def called_back(f: Callable[..., Any], *args: Any) -> str:
     """The names of the operations that NumPy evaluates."""
     source: str = fg.jit(f, backend="native").lower(*args).source
-    lines = [line.removeprefix("; called back: ") for line in source.splitlines() if line[0] == ";"]
+    called = [line for line in source.splitlines() if line.startswith("; called back: ")]
+    lines = [line.removeprefix("; called back: ") for line in called]
     return ", ".join([line.partition(":")[0] for line in lines])
 
 
