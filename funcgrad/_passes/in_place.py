@@ -23,7 +23,7 @@ from dataclasses import replace
 from itertools import chain
 from math import prod
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -132,7 +132,7 @@ def _has_no_negative_zero(constant: Constant) -> bool:
     kind = constant.spec.dtype.kind
     if constant.spec.weak or not constant.is_raw or kind not in "fc":
         return kind in "biu"
-    value = np.asarray(constant.value)
+    value: np.ndarray[Any, Any] = np.asarray(constant.value)
     numbers = [value.real, value.imag] if kind == "c" else [value]
     return not any(bool(np.any((array == 0) & np.signbit(array))) for array in numbers)
 

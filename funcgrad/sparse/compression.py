@@ -156,7 +156,7 @@ def _split(pattern: Pattern, is_reverse: np.ndarray[Any, np.dtype[np.bool_]]) ->
     return Compression(pattern, column_of, row_of, _short(places))
 
 
-def _short(places: Indices) -> Indices:
+def _short(places: Indices) -> np.ndarray[Any, Any]:
     """Places in 32 bits where they fit, which are read faster: 0.7 of the time to take elements."""
     return places.astype(np.int32) if places.max(initial=0) < 2**31 else places
 

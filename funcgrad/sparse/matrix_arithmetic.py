@@ -116,7 +116,8 @@ def chosen_block(a: Nonzeros, key: Any) -> tuple[Nonzeros, tuple[bool, ...]]:
     keys = key if isinstance(key, tuple) else (key,)
     if len(keys) > 2:
         raise AxisError(f"A[key]: a sparse array has 2 axes, got {len(keys)} keys.")
-    rows, columns = (*keys, slice(None), slice(None))[:2]
+    both: tuple[Any, ...] = (*keys, slice(None), slice(None))
+    rows, columns = both[:2]
     if np.ndim(rows) == np.ndim(columns) == 1:
         raise AxisError(
             "A[rows, columns]: two arrays would select single elements, as in NumPy. Write"

@@ -292,7 +292,7 @@ def _contracted(
         for inside in np.ndindex(*[sizes[letter] for letter in summed]):
             at.update(zip(summed, inside, strict=True))
             factors = [
-                _as(x[along[tuple([at[letter] for letter in text])]], spec.dtype)
+                _as(x[int(along[tuple([at[letter] for letter in text])])], spec.dtype)
                 for x, along, text in zip(arrays, numbers, (first, second), strict=True)
             ]
             terms.append(multiply(*factors))
