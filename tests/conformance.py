@@ -120,8 +120,10 @@ def has_several(primitive: Primitive) -> bool:
 SLOW = frozenset(
     (
         "batch and derivatives",
+        "batch of batches",
         "compiled pullbacks",
         "cotangents of every form",
+        "derivatives in single precision",
         "saved",
         "second order",
         "special numbers",

@@ -76,6 +76,7 @@ UNREAD = frozenset({"fg.parallel.slices"})
 """Functions that hand the user's arrays on as they are."""
 
 
+@pytest.mark.slow
 def test_arrays_of_the_other_order_are_read_by_a_share_of_the_functions() -> None:
     share = [path for path in functions() if zlib.crc32(path.encode()) % 20 == 0]
     assert len(share) > 20

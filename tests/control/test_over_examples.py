@@ -172,6 +172,7 @@ def test_results_are_those_of_the_plain_loop(f: Any, backend: str, size: int) ->
                 np.testing.assert_allclose(row, np.asarray(one), 1e-9, 1e-9)
 
 
+@pytest.mark.slow
 @together("f", FUNCTIONS, ids=lambda f: f.__name__)
 @together("size", SIZES)
 def test_a_permuted_batch_gives_permuted_bits(f: Any, size: int) -> None:

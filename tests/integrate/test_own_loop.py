@@ -196,6 +196,7 @@ def test_failures_are_told_again() -> None:
             fg.odeint(lambda y, t: fnp.exp(1e3 * y), 1.0, [0.0, 2.0])
 
 
+@pytest.mark.slow
 def test_memory_is_freed(made: list[bool]) -> None:
     """Large arrays do not outlive the function that holds them."""
 

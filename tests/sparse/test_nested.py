@@ -134,6 +134,7 @@ def test_more_paths_than_a_program_has() -> None:
     assert_allclose(np.asarray(out), np.asarray(fg.vmap(fg.jacfwd(f))(BATCH)), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_threads_that_take_different_paths() -> None:
     def f(x: Any) -> Any:
         for k in range(4):

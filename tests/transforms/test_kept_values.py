@@ -25,6 +25,7 @@ def named(x: Any) -> Any:
 SAVES = [("h",), ("s",), ("h", "s")]
 
 
+@pytest.mark.slow
 @together("name", compositions())
 @together("save", SAVES, ids=str)
 def test_with_kept_values_every_composition_is_as_without(name: str, save: tuple[str]) -> None:

@@ -109,6 +109,7 @@ def product_of_sums(f: Callable[..., Any]) -> Callable[[Any], Any]:
     return lambda xs: fnp.sum(fg.vmap(f)(xs)) * fnp.sum(xs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("f", FUNCTIONS, ids=lambda f: f.__name__)
 def test_nested_batches_equal_the_loop(f: Any) -> None:
     values, slopes = each(f, XS), each(fg.grad(f), XS)

@@ -645,6 +645,7 @@ def test_an_answer_is_known_where_the_same_is_asked_again() -> None:
         assert_same(jitted(X), each(f, X))
 
 
+@pytest.mark.slow
 def test_a_path_that_no_example_takes_need_not_end() -> None:
     def forever(x: Any) -> Any:
         while True:

@@ -118,6 +118,7 @@ BY_THE_STANDARD = (
 )
 
 
+@pytest.mark.slow
 @together("char", "FD")
 @together("name", BY_THE_STANDARD)
 def test_functions_by_the_c_standard_at_all_edges(name: str, char: str) -> None:

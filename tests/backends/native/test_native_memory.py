@@ -147,6 +147,7 @@ def unrolled(x: Any) -> Any:
     return fnp.sum(carry)
 
 
+@pytest.mark.slow
 def test_long_rows_of_steps_are_written_in_short_blocks_with_few_bytes() -> None:
     x = np.linspace(-1.0, 1.0, SIZE)
     derivative = fg.jit(fg.value_and_grad(unrolled), backend="native")

@@ -78,6 +78,7 @@ AXES = st.tuples(
 )
 
 
+@pytest.mark.slow
 @given(
     st.lists(AXES, max_size=3),
     st.tuples(st.sampled_from([1, 2, 5]), st.sampled_from([1, 3, 9, 70]), st.integers(1, 3)),

@@ -1,8 +1,8 @@
 """The search: make programs, check them, shrink findings and tell them apart.
 
->>> report = Search(seed=0).run(programs=2)
+>>> report = Search(seed=0).run(programs=1)
 >>> report.programs
-2
+1
 """
 
 from __future__ import annotations
