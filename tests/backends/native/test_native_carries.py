@@ -226,3 +226,17 @@ def test_few_sums_are_computed_one_by_one() -> None:
     for f in (fnp.exp, fnp.sqrt, lambda x: 1.0 / (1.0 + x)):  # of these a vector is quicker
         source = fg.jit(f, backend="native").lower(np.ones(4)).source
         assert "<4 x double>" in source or "<2 x double>" in source
+
+
+def test_sums_of_few_products_are_computed_one_by_one() -> None:
+    """A vector would wait until both sums that it reads have been written."""
+    m = np.array([[0.9, 0.3], [-0.2, 0.8]])
+
+    def loop(s: Any) -> Any:
+        return fg.fori_loop(0, 20, lambda _, s: fnp.sum(m * s, axis=1) + 0.1 * s, s)
+
+    assert_same(loop, np.ones(2))
+    assert_same(fg.grad(lambda s: fnp.sum(loop(s) ** 2)), np.ones(2))
+    assert "x double>" not in fg.jit(loop, backend="native").lower(np.ones(2)).source
+    stays = fg.jit(lambda s: s * 0.99 + 0.01 * s.T, backend="native").lower(m)
+    assert "<2 x double>" in stays.source
