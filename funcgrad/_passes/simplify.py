@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from math import prod
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -146,7 +146,9 @@ def _nested_blocks(bench: Workbench, equation: Equation) -> int | None:
         return None
     if bench.specs[starts[0]].shape != bench.specs[more[0]].shape:
         return None  # one serves the whole batch, the other one example
-    joined = {name: inner[name] + outer[name] for name in ("axes", "sizes") if name in outer}
+    joined: dict[str, Any] = {
+        name: inner[name] + outer[name] for name in ("axes", "sizes") if name in outer
+    }
     params = tuple([(name, joined.get(name, value)) for name, value in equation.params])
     return bench.put(equation, equation.operation, (x, *starts, *more), params)
 
