@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from math import prod
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from funcgrad._core.structure.folds import SUM, Fold
 from funcgrad._core.structure.structures import Reduction, Structure
 from funcgrad._passes.workbench import Rules, Workbench, improve
 from funcgrad._primitives import elementwise as ew
+from funcgrad._primitives.blocks import spread_block, take_block
 from funcgrad._primitives.structural import cast_discrete, cast_inexact, reshape
 from funcgrad._programs.equation import Equation
 from funcgrad._programs.program import Program
@@ -128,6 +129,30 @@ def _reshaped(bench: Workbench, equation: Equation) -> int | None:
     return bench.put(equation, reshape, (x,), equation.params)
 
 
+# --------------------------------------------------------------------------------------- blocks
+
+
+def _nested_blocks(bench: Workbench, equation: Equation) -> int | None:
+    """Rewrite a block of a block along other axes as one block; and spreads of spreads likewise.
+
+    A start then counts along an axis of the same size as before, so it selects the same place.
+    """
+    maker = bench.is_made_by(equation.operands[0], equation.operation)
+    if maker is None:
+        return None
+    (x, *starts), more = maker.operands, equation.operands[1:]
+    inner, outer = dict(maker.params), dict(equation.params)
+    if inner["mode"] != outer["mode"] or not set(inner["axes"]).isdisjoint(outer["axes"]):
+        return None
+    if bench.specs[starts[0]].shape != bench.specs[more[0]].shape:
+        return None  # one serves the whole batch, the other one example
+    joined: dict[str, Any] = {
+        name: inner[name] + outer[name] for name in ("axes", "sizes") if name in outer
+    }
+    params = tuple([(name, joined.get(name, value)) for name, value in equation.params])
+    return bench.put(equation, equation.operation, (x, *starts, *more), params)
+
+
 # ------------------------------------------------------------------- reductions of single elements
 
 
@@ -168,6 +193,8 @@ ALGEBRA: Final[Rules] = MappingProxyType(
         ew.negative: (_opposite_of_product,),
         ew.multiply: (_product,),
         reshape: (_reshaped,),
+        take_block: (_nested_blocks,),
+        spread_block: (_nested_blocks,),
         Reduction: (_of_single_elements,),
     }
 )

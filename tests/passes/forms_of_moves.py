@@ -1,4 +1,4 @@
-"""Forms that the rules of ``sink.py`` and ``relax.py`` apply to; see ``parts.py``."""
+"""Forms that the rules of ``sink.py``, ``relax.py`` and some others apply to; see ``parts.py``."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import funcgrad.numpy as fnp
 from funcgrad._primitives import selection as chosen
+from funcgrad._primitives.blocks import spread_block, take_block
 from tests.passes.parts import (
     Form,
     Pick,
@@ -110,6 +111,25 @@ def _few_of_many(_: Any, x: Any, y: Any, pick: Pick) -> Any:
     return fnp.reshape(line[places], x.shape)
 
 
+def _blocks_of_blocks(operation: Any, x: Any, y: Any, pick: Pick) -> Any:
+    """Blocks along two axes, or twice along one, from starts that are or are not known."""
+    axes, mode = pick((0, 1), (1, 0), (0, 0)), pick("clip", "raise")
+    value = x
+    if operation is take_block:
+        wide = fnp.concatenate([x, y])
+        value = fnp.concatenate([wide, wide[::-1]], axis=1)
+    for size, axis in enumerate(axes):
+        start = pick(0, 1, -1, fnp.minimum(fnp.sum(x == y), 1), -fnp.minimum(fnp.sum(y == y), 1))
+        where = {"axes": (axis,), "mode": pick(mode, mode, "clip")}
+        if operation is take_block:
+            value = take_block(value, start, sizes=(5 - size,), **where)
+        else:
+            shape = [*value.shape]
+            shape[axis] += 1
+            value = spread_block(value, start, shape=tuple(shape), **where)
+    return value[:3, :3]
+
+
 MOVING: Final[Mapping[str, Form]] = MappingProxyType(
     {
         "sink._sunk": _all_sunk,
@@ -119,6 +139,7 @@ MOVING: Final[Mapping[str, Form]] = MappingProxyType(
         "relax._scaled_sum": _scaled_sum,
         "relax._summed_product": _summed_product,
         "few_of_order._selected": _few_of_many,
+        "simplify._nested_blocks": _blocks_of_blocks,
     }
 )
 """By the name of a rule, what it is made for."""

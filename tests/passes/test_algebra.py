@@ -10,6 +10,7 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad._passes.pipeline import optimize
 from funcgrad._passes.workbench import Workbench, improve
+from funcgrad._primitives.blocks import spread_block, take_block
 from funcgrad._primitives.elementwise import add, multiply
 from funcgrad._programs.program import Program
 from tests.passes.expressions import inputs, run, steps
@@ -160,6 +161,63 @@ X = np.array([[0.1, -0.0, 3.0, np.nan], [np.inf, 2.0, 2.0, 0.7], [1e-3, 5.0, -np
 def test_the_last_reshape_says_all() -> None:
     assert improved(lambda x: fnp.reshape(fnp.reshape(x, (2, 6)), (12,)), X) == ["reshape"]
     assert improved(lambda x: fnp.reshape(fnp.reshape(x, (2, 6)), (3, 4)), X) == []
+
+
+# ---------------------------------------------------------------------------------------- blocks
+
+BLOCKS: dict[str, tuple[Callable[..., Any], str]] = {
+    "rows, then columns": (lambda x, i, j: cut(cut(x, i, 2), j, 3, 1), "take_block"),
+    "columns, then rows": (lambda x, i, j: cut(cut(x, j, 3, 1), i, 2), "take_block"),
+    "both read": (
+        lambda x, i, j: (lambda rows: (rows, cut(rows, j, 3, 1)))(cut(x, i, 2)),
+        "take_block take_block",
+    ),
+    "without elements": (lambda x, i, j: cut(cut(x, i, 0), j, 3, 1), "take_block"),
+    "along the same axis": (lambda x, i, j: cut(cut(x, i, 3, 1), j, 2, 1), "take_block take_block"),
+    "one that may fail": (
+        lambda x, i, j: cut(cut(x, i, 2, mode="raise"), j, 3, 1),
+        "take_block take_block",
+    ),
+    "both may fail": (
+        lambda x, i, j: cut(cut(x, i, 2, mode="raise"), j, 3, 1, "raise"),
+        "take_block",
+    ),
+    "spread": (
+        lambda x, i, j: spread_block(
+            spread_block(x, j, axes=(1,), mode="clip", shape=(3, 9)),
+            i,
+            axes=(0,),
+            mode="clip",
+            shape=(6, 9),
+        ),
+        "spread_block",
+    ),
+}
+
+
+def cut(x: Any, start: Any, size: int, axis: int = 0, mode: str = "clip") -> Any:
+    return take_block(x, start, axes=(axis,), sizes=(size,), mode=mode)
+
+
+@together(("f", "wanted"), BLOCKS.values(), ids=BLOCKS)
+def test_blocks_of_blocks_are_blocks(f: Any, wanted: str) -> None:
+    fails = "fail" in next(name for name, case in BLOCKS.items() if case[0] is f)
+    for i in (-2, -1, 0, 1) if fails else (-9, -1, 0, 1, 9):
+        for j in (-2, 0, 1) if fails else (-9, -1, 0, 1, 2, 9):
+            assert improved(f, X, i, np.int32(j)) == wanted.split()
+
+
+def test_blocks_of_batches_are_blocks_if_each_example_has_its_own() -> None:
+    f, starts = BLOCKS["rows, then columns"][0], (np.array([0, 1, -7, 9]), np.array([1, 0, 9, -7]))
+    images = np.stack([X, 2 * X, -X, X.T.reshape(X.shape)])
+    assert improved(fg.vmap(f), images, *starts) == ["take_block"]
+    shared = fg.vmap(f, in_axes=(None, 0, 0))
+    assert improved(shared, X, *starts) == ["reshape", "take_block"]
+    half = fg.vmap(f, in_axes=(0, None, 0))
+    assert improved(half, images, 1, starts[1]) == ["take_block", "take_block"]
+    slopes = fg.vmap(fg.grad(lambda x, i, j: fnp.sum(fnp.sin(f(x, i, j)))))
+    names = improved(slopes, images, *starts)
+    assert [name for name in names if "block" in name] == ["take_block", "spread_block"]
 
 
 # ------------------------------------------------------------------------------------- broadcasts

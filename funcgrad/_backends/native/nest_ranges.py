@@ -164,7 +164,7 @@ class _NestPart(NestWriter):
 
     @property
     def _width_of_parts(self) -> int:
-        return 1 if len(self._extents) > 1 else self._width
+        return self._gathering.width if len(self._extents) > 1 else self._width
 
     def _record_size(self, variable: int) -> int:
         """The bytes that a reduction collects in a part."""

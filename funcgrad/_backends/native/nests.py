@@ -211,14 +211,14 @@ class NestWriter:
     ) -> dict[int, Value]:
         """Write the loops from one on; returns the values that reductions have collected."""
         starting = self._starting(place)
-        values = {**collected, **self._begun(Registers(self._lines, 1), starting)}
+        values = {**collected, **self._begun(self._gathering, starting)}
         if place == len(self._extents) - 1:
             ended = self._inner(pointers, values)
         elif place == len(self._extents):
             ended = values
         elif not place and starting:
             step = partial(self._step, pointers=pointers)
-            ended = self._in_order(self._extents[0], 1, starting, step)
+            ended = self._in_order(self._extents[0], self._gathering.width, starting, step)
         else:
             start, stop = self._bounds(place)
 
@@ -256,7 +256,7 @@ class NestWriter:
 
     def _step(self, index: str, pointers: Mapping[int, str]) -> dict[int, Value]:
         """Write a step of the outermost of several loops; returns the values that it collects."""
-        first = self._begun(Registers(self._lines, 1), self._starting(0))
+        first = self._begun(self._gathering, self._starting(0))
         return self._loops(1, self._rows(0, index, pointers), first)
 
     def _block(
@@ -287,15 +287,16 @@ class NestWriter:
         self, pointers: Mapping[int, str], collected: Mapping[int, Value]
     ) -> dict[int, Value]:
         """Write the innermost loop: whole vectors, then the rest."""
-        full, names, ended = self._full, list(collected), dict(collected)
+        full, names, gathering = self._full, list(collected), self._gathering
         left = self._extents[-1] - full
         vectors = self._begun(Registers(self._lines, self._width), names)
         if full:
             vectors = self._vectors(full, pointers, names)
         if left and self._has_masks:
             vectors = self._swept_left(pointers, vectors)
-        for variable, vector in vectors.items():
-            ended[variable] = self._across_lanes(variable, vector, ended[variable])
+        if gathering.width == 1:
+            vectors = {v: self._across_lanes(v, vector) for v, vector in vectors.items()}
+        ended = {v: self._combined(gathering, v, collected[v], x) for v, x in vectors.items()}
         if left and not self._has_masks:
             ended = self._swept_left(pointers, ended)
         return ended
@@ -367,8 +368,18 @@ class NestWriter:
     def _combined(self, lanes: Lanes, variable: int, x: Value, y: Value) -> Value:
         return lanes.astype(self._folded[variable].fold.combine(lanes, x, y), x.dtype)
 
-    def _across_lanes(self, variable: int, vector: Value, before: Value) -> Value:
-        """Combine the lanes of a vector, half by half, and the value collected before."""
+    @property
+    def _gathering(self) -> Registers:
+        """The lanes in which reductions are collected over all of their loops.
+
+        They are combined at the end, unless elements one by one come after vectors: in the sums of
+        rows of three, to combine them for each row took more time than to read the row.
+        """
+        in_vectors = self._has_masks or self._full == self._extents[-1]
+        return Registers(self._lines, self._width if in_vectors else 1)
+
+    def _across_lanes(self, variable: int, vector: Value) -> Value:
+        """Combine the lanes of a vector, half by half."""
         width = self._width
         while width > 1:
             width //= 2
@@ -377,11 +388,13 @@ class NestWriter:
                 some_lanes(lanes, vector, range(start, start + width)) for start in (0, width)
             ]
             vector = self._combined(lanes, variable, low, high)
-        return self._combined(Registers(self._lines, 1), variable, before, vector)
+        return vector
 
     def _finish(self, variable: int, pointer: str, collected: Value) -> None:
         """Write the value that a reduction has collected in registers to memory."""
         lanes, dtype = Registers(self._lines, 1), self._specs[variable].dtype
+        if self._gathering.width > 1:
+            collected = self._across_lanes(variable, collected)
         total = lanes.astype(collected, dtype)
         first = self._in_registers(variable)
         if any(place < first for place in self._reduced[variable]):

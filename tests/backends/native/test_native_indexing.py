@@ -17,6 +17,7 @@ from funcgrad._core.specs import Spec
 from funcgrad._core.structure.folds import SUM, Fold
 from funcgrad._core.structure.index_maps import IndexArray, Places
 from funcgrad._core.structure.structures import Gather, Scatter
+from funcgrad._primitives.blocks import take_block
 from funcgrad.tensor.tensor import apply
 from funcgrad.testing.operations.interpreter import gathered, scattered
 from tests.backends.native.test_native import assert_same, native
@@ -223,3 +224,29 @@ def test_places_in_tables_of_complex_numbers_are_numpys() -> None:
     table, x = np.array([1, 1 + 2j, 3]), np.array([2.0, 1 + 1j])
     assert called_back(fnp.searchsorted, table, x) == "searchsorted"
     assert_same(fnp.searchsorted, table, x, exact=True)
+
+
+def test_blocks_of_blocks_are_found_in_batches_and_loops() -> None:
+    draw = np.random.default_rng(7)
+    images, i, j = draw.standard_normal((5, 6, 7, 3)), draw.integers(-9, 9, 5), np.arange(-2, 3)
+    crop = lambda x, i, j: fnp.sin(_cut(_cut(x, i, 4), j, 5, 1))  # noqa: E731
+    slope = fg.grad(lambda x, i, j: fnp.sum(crop(x, i, j) ** 2))
+    for f in (crop, slope):
+        assert called_back(fg.vmap(f), images, i, j) == "nothing"
+        assert_same(fg.vmap(f), images, i, j)
+        assert_same(fg.vmap(f, in_axes=(None, 0, 0)), images[0], i, j)
+        assert_same(fg.vmap(f, in_axes=(0, None, 0)), images, 1, j)
+        assert_same(lambda x, *ij, f=f: fg.scan(lambda _, k: (_, f(x, *k)), 0, ij), images[0], i, j)
+
+
+@pytest.mark.parametrize(("i", "j", "axis"), [(3, 0, 0), (0, -9, 1), (3, 9, 0)])
+def test_blocks_of_blocks_that_reach_beyond_an_array_name_the_axis(
+    i: int, j: int, axis: int
+) -> None:
+    f = lambda x, i, j: _cut(_cut(x, i, 4, mode="raise"), j, 5, 1, "raise")  # noqa: E731
+    with pytest.raises(IndexError, match=f"does not lie within axis {axis}, "):
+        fg.jit(f, backend="native")(np.ones((6, 7)), i, j)
+
+
+def _cut(x: Any, start: Any, size: int, axis: int = 0, mode: str = "clip") -> Any:
+    return take_block(x, start, axes=(axis,), sizes=(size,), mode=mode)

@@ -4,13 +4,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad._backends.native.native_backend import NATIVE
 from funcgrad._backends.native.plan_steps import MatrixProduct
 from funcgrad._backends.native.planner import plan_of
+from tests.backends.native.other_machines import OTHERS, machine_code_of
 from tests.backends.native.test_native import assert_same
 from tests.together import together
 
@@ -184,3 +185,24 @@ def test_products_with_ones_are_sums(
     assert_same(lambda y: fnp.einsum(subscripts, left, y), y)
     program = NATIVE.prepare(fg.program(lambda x: fnp.einsum(subscripts, x, right))(x), False)
     assert not any(isinstance(step, MatrixProduct) for step in plan_of(program).steps)
+
+
+@together("char", "?iefdFD")
+def test_reductions_of_several_axes_of_pieces_are_numpys(char: str) -> None:
+    """Of short rows, which are not side by side: their lanes are combined after all rows."""
+    whole = np.random.default_rng(5).integers(-3, 4, (3, 6, 7, 21)).astype(char)
+    for columns in (1, 2, 3, 4, 5, 8, 15, 16, 17, 21):
+        x = whole[..., :columns]
+        for f in (
+            lambda x: fnp.sum(x[:, ::-1, 1:-1], axis=(1, 2, 3)),
+            lambda x: fnp.sum(x[:, 1:, ::2] * x[:, :-1, ::-2]),
+            lambda x: fnp.sum(x[:, :, 1:-1], axis=(0, 3)),
+            lambda x: fnp.max(fnp.abs(x[1:, ::-1, 1:]), axis=(1, 2, 3)),
+            lambda x: fnp.any(x[:, 1:, ::3] != 0, axis=(1, 2, 3)),
+        ):
+            run_natively(f, x)
+            assert_same(f, x)
+            for machine in OTHERS if columns in (3, 17) else ():
+                (out,) = machine_code_of(f, x, machine=machine)
+                assert_allclose(out, np.asarray(f(x)), 1e-5, 1e-5)
+        assert_same(lambda x: fnp.sum(x[:, :0, 1:], axis=(1, 2, 3)), x)

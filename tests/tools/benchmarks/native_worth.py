@@ -131,6 +131,9 @@ STEPS: Final[dict[str, tuple[Change, ...]]] = {
     "growing stacks": _planned(Control, _fixed_lengths),
     "masks": ((nests, "_WITH_MASKS", 1 << 30),),
     "few elements written out": ((nests, "_WRITTEN_OUT", 0),),
+    "lanes over several loops": (
+        (nests.NestWriter, "_gathering", property(lambda nest: Registers(nest._lines, 1))),
+    ),
     "sums after loops": ((native_backend, "sum_after_loops", lambda program: program),),
     "two registers a vector": ((nests, "_LONG", 1 << 30),),
     "random words": _planned(Random),
