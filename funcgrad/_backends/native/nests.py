@@ -16,13 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from funcgrad._backends.native.function_text import FunctionText
-from funcgrad._backends.native.instructions import (
-    Value,
-    memory_type,
-    part_of,
-    some_lanes,
-    unknown,
-)
+from funcgrad._backends.native.instructions import Value, memory_type, part_of, some_lanes, unknown
 from funcgrad._backends.native.lanes import Lanes
 from funcgrad._backends.native.nest_axes import NestArray, arranged
 from funcgrad._backends.native.plan_steps import Nest
