@@ -122,6 +122,7 @@ def _body(loop: Loop, plain: Sequence[bool]) -> tuple[Program, list[bool]]:
         if after == carry:
             break
         carry = after
+    outputs[: len(carry)] = carry  # a loop of no steps returns what it begins with
     return _late_scatters(_added_in_place(body, [*shared, *carry, *arrays])), outputs
 
 

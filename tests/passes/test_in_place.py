@@ -142,6 +142,22 @@ def test_arrays_that_may_hold_negative_zeros_are_added_as_a_whole() -> None:
         assert_bits(change_in_place(plain)(2.0), plain(2.0))
 
 
+@pytest.mark.parametrize("count", [0, 2])
+def test_a_loop_of_no_steps_returns_the_negative_zeros_that_it_begins_with(count: int) -> None:
+    def f(n: Any, u: Any) -> Any:
+        def more(c: Any) -> Any:
+            return c[0] + 1, (fnp.zeros(4) + c[1]).at[c[0]].add(1.0)
+
+        def step(c: Any, i: Any) -> Any:
+            y = c + fg.grad(lambda x: x[i] * u)(c)
+            return fg.while_loop(lambda t: t[0] < n, more, (0, -y))[1], y
+
+        return fg.scan(step, fnp.zeros(4), fnp.arange(3))[1]
+
+    args = fg.tensor(count), fg.tensor(0.0)
+    assert_bits(fg.jit(f, backend="native")(*args), f(*args))
+
+
 def test_readers_come_before_the_scatter_that_overwrites() -> None:
     def step(c: Any, i: Any) -> Any:
         changed = c.at[i].set(0.0)
