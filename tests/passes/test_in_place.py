@@ -171,3 +171,18 @@ def test_readers_come_before_the_scatter_that_overwrites() -> None:
     names = [equation.name for equation in body.equations]
     assert names.index("gather") < names.index("scatter_set")
     assert_bits(changed(x), staged(x))
+
+
+def test_a_scatter_comes_before_all_of_its_readers() -> None:
+    """Its first reader is a scatter that comes later itself, and after the second reader."""
+
+    def step(c: Any, i: Any) -> Any:
+        first = c.at[i].set(0.0)
+        second = first.at[i + 1].set(2.0)
+        return second, first[i + 1]
+
+    x = np.arange(5.0) + 1.0
+    staged = fg.program(lambda x: fg.scan(step, x, fnp.arange(3)))(x)
+    changed = change_in_place(staged)
+    changed.verify()
+    assert_bits(changed(x), staged(x))
