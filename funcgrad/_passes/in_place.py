@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import chain
 from math import prod
 from types import MappingProxyType
 from typing import Any, Final
@@ -122,6 +121,7 @@ def _body(loop: Loop, plain: Sequence[bool]) -> tuple[Program, list[bool]]:
         if after == carry:
             break
         carry = after
+    outputs[: len(carry)] = carry  # a loop of no steps returns what it begins with
     return _late_scatters(_added_in_place(body, [*shared, *carry, *arrays])), outputs
 
 
@@ -231,22 +231,14 @@ def _late_scatters(body: Program) -> Program:
     moved = [k for k, equation in enumerate(body.equations) if _overwrites(equation)]
     if not moved or body.guards or body.index.effects:
         return body
-    first_reader = [count] * count
-    for position in range(count - 1, -1, -1):
-        for variable in body.equations[position].operands:
-            if body.index.makers[variable] >= 0:
-                first_reader[body.index.makers[variable]] = position
-    before: dict[int, list[int]] = {}
-    for position in moved:
-        before.setdefault(first_reader[position], []).append(position)
-
-    def with_scatters(position: int) -> list[int]:
-        scatters = [with_scatters(other) for other in before.get(position, ())]
-        return [*chain.from_iterable(scatters), position]
-
     late = {*moved}
-    order = [k for k in range(count + 1) if k not in late]
-    order = [k for position in order for k in with_scatters(position) if k < count]
+    place = [position if position not in late else count for position in range(count)]
+    for position in range(count - 1, -1, -1):  # readers before scatters that move with them
+        for variable in body.equations[position].operands:
+            maker = body.index.makers[variable]
+            if maker in late:
+                place[maker] = min(place[maker], place[position])
+    order = sorted(range(count), key=lambda k: (place[k], k not in late, k))
     return body if order == [*range(count)] else reordered(body, order)
 
 

@@ -142,6 +142,22 @@ def test_arrays_that_may_hold_negative_zeros_are_added_as_a_whole() -> None:
         assert_bits(change_in_place(plain)(2.0), plain(2.0))
 
 
+@pytest.mark.parametrize("count", [0, 2])
+def test_a_loop_of_no_steps_returns_the_negative_zeros_that_it_begins_with(count: int) -> None:
+    def f(n: Any, u: Any) -> Any:
+        def more(c: Any) -> Any:
+            return c[0] + 1, (fnp.zeros(4) + c[1]).at[c[0]].add(1.0)
+
+        def step(c: Any, i: Any) -> Any:
+            y = c + fg.grad(lambda x: x[i] * u)(c)
+            return fg.while_loop(lambda t: t[0] < n, more, (0, -y))[1], y
+
+        return fg.scan(step, fnp.zeros(4), fnp.arange(3))[1]
+
+    args = fg.tensor(count), fg.tensor(0.0)
+    assert_bits(fg.jit(f, backend="native")(*args), f(*args))
+
+
 def test_readers_come_before_the_scatter_that_overwrites() -> None:
     def step(c: Any, i: Any) -> Any:
         changed = c.at[i].set(0.0)
@@ -154,4 +170,19 @@ def test_readers_come_before_the_scatter_that_overwrites() -> None:
     body = dict(loop.params)["body"]
     names = [equation.name for equation in body.equations]
     assert names.index("gather") < names.index("scatter_set")
+    assert_bits(changed(x), staged(x))
+
+
+def test_a_scatter_comes_before_all_of_its_readers() -> None:
+    """Its first reader is a scatter that comes later itself, and after the second reader."""
+
+    def step(c: Any, i: Any) -> Any:
+        first = c.at[i].set(0.0)
+        second = first.at[i + 1].set(2.0)
+        return second, first[i + 1]
+
+    x = np.arange(5.0) + 1.0
+    staged = fg.program(lambda x: fg.scan(step, x, fnp.arange(3)))(x)
+    changed = change_in_place(staged)
+    changed.verify()
     assert_bits(changed(x), staged(x))

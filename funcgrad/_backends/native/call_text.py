@@ -67,7 +67,8 @@ def write_axis_sweep(site: FunctionSite, step: AxisSweep) -> None:
     outer, inner = prod(shape[: loop.axis]), prod(shape[loop.axis + 1 :])
     counts = [shape[loop.axis], site.plan.specs[step.variable].shape[loop.axis]]
     before, _, after = [dtype.itemsize for dtype in step.dtypes]
-    factor = site.module.symbol("factor", ("number", loop.number, step.dtypes[1].char))
+    number = np.asarray(loop.number).item()  # of Python, as recipes are written to disk
+    factor = site.module.symbol("factor", ("number", number, step.dtypes[1].char))
     source, target = site.at(step.operand), site.pointer(step.variable)
     along = [inner * before, inner * after]
     sizes = [count * size for count, size in zip(counts, along, strict=True)]

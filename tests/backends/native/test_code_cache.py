@@ -156,6 +156,20 @@ def test_a_program_is_the_same_from_disk(folder: Path) -> None:
         assert np.asarray(one).tobytes() == np.asarray(other).tobytes()
 
 
+@pytest.mark.parametrize("norm", ["backward", "ortho", "forward"])
+@pytest.mark.parametrize("name", ["fft", "ifft", "rfft", "irfft"])
+def test_transforms_are_the_same_from_disk(folder: Path, name: str, norm: Any) -> None:
+    def f(x: Any) -> Any:
+        return getattr(fnp.fft, name)(x, norm=norm)
+
+    x = np.linspace(-2.0, 2.0, 10)
+    first = fg.jit(f, backend="native")(x)
+    assert len(os.listdir(folder)) >= 1
+    again = fg.jit(f, backend="native")
+    assert np.asarray(again(x)).tobytes() == np.asarray(first).tobytes()
+    assert not again.failures
+
+
 WRITER = """
 import sys
 from funcgrad._backends.native.code_cache import read_code, write_code
