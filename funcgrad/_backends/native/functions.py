@@ -62,7 +62,8 @@ from funcgrad._programs.program import Program
 
 def write_function(module: NativeModule, program: Program, number: int) -> Function:
     """Write the function of a program into a module."""
-    plan, is_verified = plan_of(program, module.arithmetic), is_checked()
+    is_verified = is_checked()
+    plan = plan_of(program.verify() if is_verified else program, module.arithmetic)
     if is_verified:
         check_plan(plan)
     site = FunctionSite(module, plan, number)
