@@ -1,4 +1,4 @@
-"""Drop what nothing reads: equations, and results of loops and branches.
+"""Drop things that nothing reads: equations, and results of loops and branches.
 
 >>> import funcgrad as fg
 >>> staged = fg.program(lambda x: (x * 2.0, x + 1.0)[1])(3.0)

@@ -121,7 +121,7 @@ def _body(loop: Loop, plain: Sequence[bool]) -> tuple[Program, list[bool]]:
         if after == carry:
             break
         carry = after
-    outputs[: len(carry)] = carry  # a loop of no steps returns what it begins with
+    outputs[: len(carry)] = carry  # a loop of no steps returns its first carry
     return _late_scatters(_added_in_place(body, [*shared, *carry, *arrays])), outputs
 
 

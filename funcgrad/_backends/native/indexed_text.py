@@ -235,7 +235,7 @@ def in_vectors(
         Writes a step for the elements from an index on.
     """
     width = max(1, min(site.module.bits // 8 // size, 32))
-    while width > count:
+    while width > max(count, 1):
         width //= 2
     full = count // width * width
 

@@ -36,7 +36,9 @@ def multiplies_windows(
     form = structure.windows(**dict(equation.params))
     specs = [plan.specs[v] for v in (*equation.operands, variable)]
     dtype = specs[-1].dtype
-    if dtype.char == "e" and all(spec.dtype == dtype and not spec.weak for spec in specs):
+    # The transpose may be called back, and then its operands have to be the equation's.
+    is_half = dtype.char == "e" and all(spec.dtype == dtype and not spec.weak for spec in specs)
+    if is_half and form.arrays[-1] != "x":
         return _in_single_precision(plan, equation, structure, variable)
     if dtype.char not in _CHARS or any(spec.dtype != dtype or spec.weak for spec in specs):
         plan.lack = f"products of {', '.join([str(spec.dtype) for spec in specs[:-1]])}"
