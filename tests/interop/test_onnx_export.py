@@ -81,18 +81,27 @@ RUNTIME_ALONE = frozenset({"pendulum, gradient"})
 """The reference evaluator concatenates the rows of loops, which are to be stacked."""
 
 
+WITHOUT_MODEL = {
+    "tomography": r"physics\.py:\d+.*complex128",
+    "quantum circuit": "complex128",
+    "mirror of films, complex": "complex128",
+    "rays, cumprod": "pulled_in_range",
+}
+
+
 @pytest.mark.slow
 @together("task", PRACTICE.values(), ids=PRACTICE)
 def test_programs_of_practice(task: Task) -> None:
     args = task.arguments(small=True)
     staged = fg.program(task.function(funcgrad()))(*args)
-    if task.name == "tomography":
-        with pytest.raises(errors.ProgramError, match=r"physics\.py:\d+.*complex128"):
+    if task.name in WITHOUT_MODEL:
+        with pytest.raises(errors.FuncgradError, match=WITHOUT_MODEL[task.name]):
             staged.to_onnx()
         return
     model = staged.to_onnx()
     onnx.checker.check_model(model, full_check=True)
-    feed, expected = feed_of(model, staged, args), fg.tree.leaves(staged(*args))
+    with np.errstate(all="ignore"):
+        feed, expected = feed_of(model, staged, args), fg.tree.leaves(staged(*args))
     for run in (runtime,) if task.name in RUNTIME_ALONE else (reference, runtime):
         outs = run(model, feed)
         worst = max([difference(a, b) for a, b in zip(outs, expected, strict=True)])

@@ -340,7 +340,7 @@ def _matrices(
     y = _ordered(writer, operands[1], second, "".join([*stack, k, *columns]))
     # Vectors as matrices: onnxruntime 1.32 fuses a transposition and a product by a vector wrongly.
     if not rows:
-        x = reshaped(writer, x, (1, *x.shape))
+        x = reshaped(writer, x, (*x.shape[:-1], 1, x.shape[-1]))
     if not columns:
         y = reshaped(writer, y, (*y.shape, 1))
     stacked = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
