@@ -126,7 +126,7 @@ def odeint(
 
     See Also
     --------
-    while_loop, scan
+    funcgrad.while_loop, funcgrad.scan
 
     Notes
     -----
