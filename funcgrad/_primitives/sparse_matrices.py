@@ -163,7 +163,7 @@ class SparseLayout(_LayoutFields):
 
 
 def _of_nonzeros(left: Value, right: Value, data: Value, layout: SparseLayout) -> Value:
-    """The cotangent of nonzeros; those of one matrix for a stack of columns are added up."""
+    """The cotangent of nonzeros, added up over a stack of columns that share one matrix."""
     products = sampled_product(left, right, layout=layout)
     stack = tuple(range(len(shape_of(products)) - len(shape_of(data))))
     return reduce_sum(products, axis=stack, keepdims=False) if stack else products

@@ -105,7 +105,7 @@ pair: the function's, and these.
 class Segment:
     """A function of values that is checkpointed; it returns its results, and the values to keep.
 
-    ``names`` are those of the values, in the order in which they were marked.
+    ``names`` name the values, in the order in which they were marked.
     """
 
     primitive: Final = CHECKPOINT

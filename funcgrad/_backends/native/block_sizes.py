@@ -55,7 +55,7 @@ scan take 0.65 to 0.9 of the time of the whole batch, Newton's method as long; i
 1.4."""
 
 _SHORT: Final = 16
-"""The most operations of a step of single numbers of which many examples run together."""
+"""The most operations of a step of scalars for which many examples run together."""
 
 _LANES: Final = 32, 16
 """How many examples are lanes: four registers of eight numbers each, or two. Compared with blocks

@@ -26,7 +26,7 @@ RANGES: Final = 8
 """The ranges for each thread, so that none waits long for one that began late."""
 
 PATIENCE: Final = 100_000
-"""Nanoseconds after which others join in work of which nobody knows how long it takes."""
+"""Nanoseconds after which other threads join in work whose length is unknown."""
 
 FAILED: Final = 1
 MISSED: Final = 2

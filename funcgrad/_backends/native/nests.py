@@ -45,7 +45,7 @@ iLQR 0.87, a particle's steps with tangents 0.96; but not arrays of two rows, wh
 times as long."""
 
 _COSTLY: Final = ("call", "div", "rem")
-"""The instructions of which a vector of four takes less time than four numbers."""
+"""The instructions that take less time on a vector of four than on four scalars."""
 
 _WITH_MASKS: Final = 512
 """The width of the registers of processors that read and write any lanes of any vector at once."""
