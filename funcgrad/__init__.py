@@ -9,9 +9,10 @@ Tensor(12.0)
 The array functions are in ``funcgrad.numpy``, under NumPy's names, and SciPy's in
 ``funcgrad.scipy``. Further modules: ``fg.nn`` (networks), ``fg.optim`` (optimizers),
 ``fg.implicit`` (solutions of equations), ``fg.optimize`` (fits, roots and minima),
-``fg.integrate`` (integrals and differential equations), ``fg.io`` (files), ``fg.parallel`` (many
-workers), ``fg.random``, ``fg.testing``, ``fg.debug`` (causes of NaN), ``fg.tree`` (pytrees),
-``fg.extend`` (operations of your own) and ``fg.interop`` (other libraries).
+``fg.integrate`` (integrals and differential equations), ``fg.interpolate`` (splines and grids),
+``fg.io`` (files), ``fg.parallel`` (many workers), ``fg.random``, ``fg.testing``, ``fg.debug``
+(causes of NaN), ``fg.tree`` (pytrees), ``fg.extend`` (operations of your own) and ``fg.interop``
+(other libraries).
 
 Packages whose names begin with an underscore are internal.
 """
@@ -32,6 +33,7 @@ if _typing.TYPE_CHECKING:
         implicit,
         integrate,
         interop,
+        interpolate,
         io,
         nn,
         numpy,
@@ -87,6 +89,7 @@ __all__ = [
     "implicit",
     "integrate",
     "interop",
+    "interpolate",
     "io",
     "jacfwd",
     "jacrev",
@@ -125,7 +128,7 @@ __version__ = "0.1.0"
 _LATE = _LateNames(
     __name__,
     {
-        "": "debug extend implicit integrate interop io nn numpy optim optimize parallel random"
+        "": "debug extend implicit integrate interop interpolate io nn numpy optim optimize parallel random"
         " scipy sparse testing tree",
         "_control.associative": "associative_scan",
         "_control.choices": "cond switch",
