@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Sequence
 from math import prod
 from types import MappingProxyType
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 
@@ -43,6 +43,10 @@ _DEGREES: Final = MappingProxyType({"slinear": 1, "cubic": 3, "quintic": 5})
 _METHODS: Final = ("linear", "nearest", *_DEGREES, "pchip")
 
 _NAME: Final = "RegularGridInterpolator"
+
+
+_GridSpline: TypeAlias = tuple[tuple[Tensor, ...], Tensor]
+"""The knots along each axis, and the coefficients; without a spline no knots, and the values."""
 
 
 @pytree(init=False, eq=False)
@@ -93,6 +97,7 @@ class RegularGridInterpolator:
     grid: tuple[Tensor, ...]
     values: Tensor
     fill_value: Tensor | None
+    spline: _GridSpline
     method: str = static_field()
     bounds_error: bool = static_field()
 
@@ -132,9 +137,11 @@ class RegularGridInterpolator:
         if self_method == "pchip" and heights.dtype.kind == "c":
             raise placed(DtypeError, f"{_NAME}: 'pchip' takes real values, not {heights.dtype}.")
         fill = None if fill_value is None else array_of(_NAME, "fill_value", fill_value)
+        heights = where_valid(valid, heights)
         fields = {
             "grid": tuple(axes),
-            "values": where_valid(valid, heights),
+            "values": heights,
+            "spline": _grid_spline(axes, heights, self_method),
             "fill_value": fill,
             "method": self_method,
             "bounds_error": bool(bounds_error),
@@ -212,17 +219,19 @@ class RegularGridInterpolator:
         self, columns: list[Tensor], axes: list[Tensor], method: str, orders: list[int]
     ) -> Tensor:
         """Weighted sums of the values, or of a spline's coefficients, around each point."""
-        heights, sides = self.values, []
-        for number, (column, axis, order) in enumerate(zip(columns, axes, orders, strict=True)):
+        knots, heights = self.spline
+        if method != self.method:
+            knots, heights = _grid_spline([*self.grid], self.values, method)
+        sides = []
+        for number, (column, order) in enumerate(zip(columns, orders, strict=True)):
             if method in _DEGREES:
-                degree = _DEGREES[method]
-                spline = make_interp_spline(axis, heights, degree, axis=number, check_finite=False)
-                heights = spline.c
-                place = interval_of(spline.t, column, degree)
-                weights = basis_values(spline.t, column, place, degree, order)
+                degree, t = _DEGREES[method], knots[number]
+                column, t = real_numbers(_NAME, column, t)
+                place = interval_of(t, column, degree)
+                weights = basis_values(t, column, place, degree, order)
                 sides.append([(place + (n - degree), w) for n, w in enumerate(weights)])
             else:
-                sides.append(_neighbours(column, axis, method))
+                sides.append(_neighbours(column, axes[number], method))
         lead, behind = heights.shape[: len(axes)], heights.shape[len(axes) :]
         flat = fnp.reshape(heights, (prod(lead), *behind))
         lifted = (*columns[0].shape, *(1,) * len(behind))
@@ -248,6 +257,18 @@ class RegularGridInterpolator:
         count = prod(columns[0].shape)
         results = vmap(one)(*[fnp.reshape(column, (count,)) for column in columns])
         return fnp.reshape(results, (*columns[0].shape, *results.shape[1:]))
+
+
+def _grid_spline(axes: list[Tensor], heights: Tensor, method: str) -> _GridSpline:
+    """Solve for the coefficients of a spline along one axis after the other."""
+    knots: list[Tensor] = []
+    if method in _DEGREES:
+        for number, axis in enumerate(axes):
+            spline = make_interp_spline(
+                axis, heights, _DEGREES[method], axis=number, check_finite=False
+            )
+            knots, heights = [*knots, spline.t], spline.c
+    return tuple(knots), heights
 
 
 def _falls(axis: Tensor) -> bool:
