@@ -128,8 +128,8 @@ __version__ = "0.1.0"
 _LATE = _LateNames(
     __name__,
     {
-        "": "debug extend implicit integrate interop interpolate io nn numpy optim optimize parallel random"
-        " scipy sparse testing tree",
+        "": "debug extend implicit integrate interop interpolate io nn numpy optim optimize"
+        " parallel random scipy sparse testing tree",
         "_control.associative": "associative_scan",
         "_control.choices": "cond switch",
         "_control.scans": "map scan",

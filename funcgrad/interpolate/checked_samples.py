@@ -75,6 +75,13 @@ def in_one_precision(*arrays: Tensor) -> list[Tensor]:
     return [array.astype(common if array.dtype.kind == "c" else real) for array in arrays]
 
 
+def like_values(fill: Tensor, values: Tensor) -> Tensor:
+    """Values that fill gaps, in the precision of the others; complex if they are."""
+    if fill.dtype.kind == "c" and values.dtype.kind != "c":
+        return fill.astype(np.result_type(values.dtype, np.complex64))
+    return fill.astype(values.dtype)
+
+
 def all_hold(*conditions: Tensor | None) -> Tensor | None:
     """The conjunction of conditions; None stands for one that is known to hold."""
     together: Tensor | None = None

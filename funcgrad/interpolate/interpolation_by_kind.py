@@ -17,7 +17,7 @@ from funcgrad.errors import ArgumentError, ShapeError
 from funcgrad.interpolate.b_splines import BSpline
 from funcgrad.interpolate.checked_samples import (
     array_of,
-    in_one_precision,
+    like_values,
     method_of,
     moved_back,
     points_of,
@@ -212,11 +212,9 @@ def _ends(fill_value: Fill, rows: Tensor) -> list[Tensor]:
     pair = fill_value if isinstance(fill_value, tuple) and len(fill_value) == 2 else None
     ends = []
     for value in pair or (fill_value, fill_value):
-        end, _ = in_one_precision(array_of("interp1d", "fill_value", value), rows)
+        end = like_values(array_of("interp1d", "fill_value", value), rows)
         try:
-            ends.append(
-                fnp.broadcast_to(end.astype(np.result_type(end.dtype, rows.dtype)), rows.shape[1:])
-            )
+            ends.append(fnp.broadcast_to(end, rows.shape[1:]))
         except ShapeError:
             raise placed(
                 ShapeError,

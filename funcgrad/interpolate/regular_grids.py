@@ -27,6 +27,7 @@ from funcgrad.interpolate.checked_samples import (
     array_of,
     ascending,
     in_one_precision,
+    like_values,
     method_of,
     real_array_of,
     require,
@@ -136,7 +137,9 @@ class RegularGridInterpolator:
         _enough(shape, self_method)
         if self_method == "pchip" and heights.dtype.kind == "c":
             raise placed(DtypeError, f"{_NAME}: 'pchip' takes real values, not {heights.dtype}.")
-        fill = None if fill_value is None else array_of(_NAME, "fill_value", fill_value)
+        fill = None
+        if fill_value is not None:
+            fill = like_values(array_of(_NAME, "fill_value", fill_value), heights)
         heights = where_valid(valid, heights)
         fields = {
             "grid": tuple(axes),
