@@ -211,8 +211,8 @@ def rotate(
     input, output, order, mode, cval, prefilter
         As for `map_coordinates`.
     angle : scalar
-        In degrees. Differentiable if ``reshape`` is False; else it decides the shape, and has to be
-        known.
+        In degrees; differentiable. With ``reshape`` its value decides the shape, so `jit` stages
+        again for every value.
     axes : pair of int
         The plane.
     reshape : bool
@@ -251,12 +251,7 @@ def rotate(
     cosine, sine = _turn(name, angle, image)
     sizes = shape = moved.shape[:2]
     if reshape:
-        try:
-            degrees = real_number(angle, name, "angle")
-        except Exception as error:
-            raise ArgumentError(
-                f"{name}: the angle is not known, and decides the shape. Choose reshape=False."
-            ) from error
+        degrees = real_number(angle, name, "angle")
         shape = _turned_shape(sizes, degrees)
     matrix = fnp.stack([fnp.stack([cosine, sine]), fnp.stack([-sine, cosine])])
     middle = [(size - 1) / 2 for size in shape]

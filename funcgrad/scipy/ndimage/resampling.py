@@ -6,7 +6,6 @@ Tensor([1.5])
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from math import prod
 from typing import Any, Final, NamedTuple
@@ -156,25 +155,26 @@ def sampled(
     ]
     flat = fnp.reshape(rows, (prod(lead), *behind))
     lifted = (*columns[0].shape, *(1,) * len(behind))
-    total: Tensor | None = None
-    for corner in itertools.product(range(order + 1), repeat=rank):
-        place, weight = sides[0].places[corner[0]], sides[0].weights[corner[0]]
-        for size, side, step in zip(lead[1:], sides[1:], corner[1:], strict=True):
-            place, weight = place * size + side.places[step], weight * side.weights[step]
-        term = fnp.take(flat, place, axis=0)
-        beyond = [
-            side.inside[step]
-            for side, step in zip(sides, corner, strict=True)
-            if side.inside is not None
-        ]
-        if beyond:
-            inside = beyond[0]
-            for condition in beyond[1:]:
-                inside = inside & condition
-            term = fnp.where(fnp.reshape(inside, lifted), term, cval)
-        term = term * fnp.reshape(weight, lifted)
-        total = term if total is None else total + term
-    assert total is not None
+
+    def around(axis: int, place: Tensor | None, inside: Tensor | None) -> Tensor:
+        """The sum along an axis of the sums along the axes after it."""
+        if axis == rank:
+            assert place is not None
+            values = fnp.take(flat, place, axis=0)
+            return values if inside is None else fnp.where(inside, values, cval)
+        side, total = sides[axis], None
+        for step, (here, weight) in enumerate(zip(side.places, side.weights, strict=True)):
+            beyond = inside
+            if side.inside is not None:
+                is_here = fnp.reshape(side.inside[step], lifted)
+                beyond = is_here if inside is None else inside & is_here
+            further = here if place is None else place * lead[axis] + here
+            term = around(axis + 1, further, beyond) * fnp.reshape(weight, lifted)
+            total = term if total is None else total + term
+        assert total is not None
+        return total
+
+    total = around(0, None, None)
     return with_outside(total, [side.outside for side in sides], lifted, cval, image)
 
 

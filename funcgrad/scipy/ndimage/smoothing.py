@@ -41,7 +41,8 @@ def gaussian_filter1d(
     input : array_like
         Real or complex; integers become float64, unlike in SciPy.
     sigma : scalar
-        The standard deviation; differentiable if ``radius`` is set, else it has to be known.
+        The standard deviation; differentiable. Without ``radius`` its value decides how many
+        elements count, so `jit` stages again for every value.
     axis : int
     order : int
         0 for the mean, k for its k-th derivative.
@@ -91,13 +92,7 @@ def _gaussian(
     radius: int | None,
 ) -> Tensor:
     if radius is None:
-        try:
-            width = real_number(sigma, name, "sigma")
-        except Exception as error:
-            raise ArgumentError(
-                f"{name}: sigma is not a known number. Set radius, the number of elements on each"
-                " side that count; then sigma may be traced and differentiated."
-            ) from error
+        width = real_number(sigma, name, "sigma")
         count = int(real_number(truncate, name, "truncate") * width + 0.5)
         if count < 0 or not np.isfinite(width):
             raise ArgumentError(f"{name}: sigma has to be a positive number, not {width}.")
