@@ -163,14 +163,38 @@ NAMES: Final[tuple[Row, ...]] = (
         "integrate",
         "fg.odeint solves differential equations, fnp.trapezoid integrates samples",
     ),
-    ("fg.scipy", "interpolate", "fnp.interp(x, xs, ys) interpolates linearly"),
-    ("fg.scipy", "signal", "fnp.convolve(a, v), fg.nn.conv for more axes, and fnp.fft"),
+    ("fg.scipy", "interpolate", "fg.interpolate has SciPy's classes"),
     (
-        "fg.scipy",
-        "ndimage",
-        "fg.nn.conv(image[None], kernel[None, None]) filters an image; its other functions have no"
-        " derivatives here",
+        "fg",
+        "CubicSpline PchipInterpolator Akima1DInterpolator BSpline interp1d"
+        " RegularGridInterpolator RBFInterpolator make_interp_spline",
+        "fg.interpolate.{name}",
     ),
+    ("fg.interpolate", "pchip", "fg.interpolate.PchipInterpolator"),
+    ("fg.interpolate", "InterpolatedUnivariateSpline splrep", "fg.interpolate.make_interp_spline"),
+    (
+        "fg.interpolate",
+        "RectBivariateSpline interp2d",
+        'fg.interpolate.RegularGridInterpolator((x, y), z, method="cubic")',
+    ),
+    ("fg.interpolate", "Rbf", "fg.interpolate.RBFInterpolator"),
+    (
+        "fg.interpolate",
+        "griddata LinearNDInterpolator CloughTocher2DInterpolator",
+        "fg.interpolate.RBFInterpolator for scattered data",
+    ),
+    ("fg", "ndimage", "fg.scipy.ndimage"),
+    (
+        "fg.scipy.ndimage",
+        "geometric_transform",
+        "fg.scipy.ndimage.map_coordinates(image, coordinates)",
+    ),
+    (
+        "fg.scipy.ndimage",
+        "median_filter maximum_filter minimum_filter",
+        "fnp.median, max or min of fnp.lib.stride_tricks.sliding_window_view(image, size)",
+    ),
+    ("fg.scipy", "signal", "fnp.convolve(a, v), fg.nn.conv for more axes, and fnp.fft"),
     ("fg.scipy", "spatial", "fnp.linalg.norm(x[:, None] - y, axis=-1) is all distances"),
     ("fg.scipy", "constants", "they are Python floats: import scipy.constants"),
     (
@@ -303,9 +327,7 @@ CALLERS: Final[tuple[Row, ...]] = (
     (
         "scipy.interpolate",
         "",
-        "fnp.interp(x, xs, ys) interpolates linearly and has all derivatives;"
-        ' fg.extend.elementwise("spline", spline, partials=(...,)) makes an operation of an'
-        " interpolator of constant data",
+        "fg.interpolate has classes of the same names, with derivatives",
     ),
     (
         "scipy.sparse",
@@ -323,7 +345,7 @@ CALLERS: Final[tuple[Row, ...]] = (
     ("scipy.optimize", "fixed_point", "fg.fixed_point(f, init, *args)"),
     ("scipy.signal", "convolve fftconvolve", "fnp.convolve(a, v)"),
     ("scipy.signal", "lfilter filtfilt sosfilt", "fg.scan(step, state, xs), step by step"),
-    ("scipy.ndimage", "", "fg.nn.conv(x, kernel)"),
+    ("scipy.ndimage", "", "fg.scipy.ndimage has functions of the same names, with derivatives"),
     ("scipy.spatial", "cdist pdist", "fnp.linalg.norm(x[:, None] - y, axis=-1)"),
     ("scipy.stats", "", "fg.scipy.stats has distributions of the same names and methods"),
     ("scipy.linalg", "", "fg.scipy.linalg has functions of the same names, with derivatives"),

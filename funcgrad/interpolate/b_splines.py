@@ -265,7 +265,7 @@ class BSpline:
         nu : int
             The order of the derivative.
         extrapolate : bool or "periodic", optional
-            By default that of the instance.
+            By default as for the instance.
 
         Returns
         -------
@@ -343,7 +343,7 @@ class BSpline:
         a, b : array_like
             Real numbers; ``b`` may be less than ``a``.
         extrapolate : bool or "periodic", optional
-            By default that of the instance. If it is False, the spline counts as 0 outside of the
+            By default as for the instance. If it is False, the spline counts as 0 outside of the
             base interval.
 
         Examples

@@ -1,6 +1,6 @@
 """Points, samples and options of interpolators, checked and in one precision.
 
-What is known is checked at once. In a program or a batch values are not known, so nothing can be
+Known values are checked at once. In a program or a batch values are not known, so nothing can be
 raised: there a condition goes with the samples, and the interpolator is NaN where it fails.
 
 >>> samples = read_samples("CubicSpline", [0.0, 1.0], [[1.0, 2.0], [3.0, 4.0]], axis=1)
@@ -39,16 +39,18 @@ class Samples(NamedTuple):
 
 
 def array_of(name: str, argument: str, value: ArrayLike) -> Tensor:
-    """An array of numbers; truth values and integers become float64, halves float32.
+    """A real or complex array; truth values and integers become float64, halves float32.
 
     Raises
     ------
     DtypeError
-        It holds something else.
+        It holds texts or objects.
     """
     array = fnp.asarray(operand(value, f"{name}: {argument}"))
     if array.dtype.kind not in "biufc":
-        raise placed(DtypeError, f"{name}: {argument} has to hold numbers, not {array.dtype}.")
+        raise placed(
+            DtypeError, f"{name}: {argument} has to be real or complex, not {array.dtype}."
+        )
     if array.dtype.kind in "biu":
         return array.astype(np.float64)
     return array.astype(np.float32) if array.dtype == np.float16 else array
@@ -60,7 +62,7 @@ def real_array_of(name: str, argument: str, value: ArrayLike) -> Tensor:
     Raises
     ------
     DtypeError
-        It is complex, or holds no numbers.
+        It is complex, or of another kind than real.
     """
     array = array_of(name, argument, value)
     if array.dtype.kind == "c":
@@ -226,7 +228,7 @@ def extrapolation(name: str, extrapolate: object) -> bool | Literal["periodic"]:
 
 
 def points_of(name: str, points: ArrayLike, knots: Tensor) -> tuple[Tensor, Tensor]:
-    """Points of evaluation and knots, in one precision. Python's numbers do not widen."""
+    """Points of evaluation and knots, in one precision. Python's scalars do not widen."""
     at, along = real_numbers(name, points, knots)
     return at, along
 

@@ -123,7 +123,7 @@ def make_interp_spline(
         knots, _ = in_one_precision(real_array_of(_NAME, "t", t), samples.x)
         samples = samples._replace(valid=all_hold(samples.valid, _fitting(knots, samples, degree)))
         return _solved_spline(samples, degree, knots, conditions, None)
-    knots_of = _with_all_knots if has_conditions else _not_a_knot
+    knots_of = _with_all_knots if has_conditions else _without_second_points
     # The places of points among knots depend on their order, which is known.
     order = fnp.arange(float(samples.x.shape[0]))
     places = np.asarray(
@@ -198,7 +198,7 @@ def _without_equations(
     return BSpline._made(knots, rows, degree, "periodic" if is_periodic else True, samples.axis)
 
 
-def _not_a_knot(x: Tensor, degree: int) -> Tensor:
+def _without_second_points(x: Tensor, degree: int) -> Tensor:
     """Knots at the points or between them, without the ones next to the ends."""
     inner = x if degree % 2 else (x[1:] + x[:-1]) / 2.0
     cut = (degree + 1) // 2

@@ -70,6 +70,15 @@ class interp1d:  # noqa: N801  # SciPy's name
     assume_sorted : bool
         Whether ``x`` ascends; else it is sorted.
 
+    Attributes
+    ----------
+    spline : BSpline or None
+        The spline of a kind that is one.
+    below, above : Tensor
+        The values outside.
+    extrapolates : bool
+        Whether values outside are extrapolated.
+
     Raises
     ------
     ShapeError, ArgumentError, DtypeError

@@ -68,11 +68,11 @@ class PchipInterpolator(PPoly):
         name = "PchipInterpolator"
         samples = read_samples(name, x, y, axis)
         real_samples(samples, name)
-        rows = hermite_rows(samples.x, samples.y, monotone_slopes(samples.x, samples.y))
+        rows = hermite_rows(samples.x, samples.y, _monotone_slopes(samples.x, samples.y))
         self._fill(where_valid(samples.valid, rows), samples.x, extrapolate, samples.axis)
 
 
-def monotone_slopes(x: Tensor, y: Tensor) -> Tensor:
+def _monotone_slopes(x: Tensor, y: Tensor) -> Tensor:
     """The slopes of monotone interpolation along the first axis."""
     width = beside_rows(x[1:] - x[:-1], y)
     secant = (y[1:] - y[:-1]) / width

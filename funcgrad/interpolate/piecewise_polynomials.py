@@ -130,7 +130,7 @@ class PPoly:
         tck : BSpline
             With knots that ascend strictly within its base interval.
         extrapolate : bool or "periodic", optional
-            By default that of the spline.
+            By default as for the spline.
 
         Returns
         -------
@@ -162,7 +162,7 @@ class PPoly:
         nu : int
             The order of the derivative.
         extrapolate : bool or "periodic", optional
-            By default that of the instance.
+            By default as for the instance.
 
         Returns
         -------
@@ -259,7 +259,7 @@ class PPoly:
         a, b : array_like
             Real numbers; ``b`` may be less than ``a``.
         extrapolate : bool or "periodic", optional
-            By default that of the instance. If it is False, an integral that leaves the intervals
+            By default as for the instance. If it is False, an integral that leaves the intervals
             is NaN.
 
         Returns

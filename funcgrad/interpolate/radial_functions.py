@@ -76,6 +76,15 @@ class RBFInterpolator:
         The degree of the polynomial, or -1 for none; by default the least with which the equations
         have one solution, and at least 0.
 
+    Attributes
+    ----------
+    shift, scale : Tensor, shape (d,)
+        The middle and half the width of the data points, by which monomials are scaled.
+    powers : tuple of tuple of int
+        The exponents of the monomials.
+    coefficients : Tensor
+        The factors of the radial functions and of the monomials.
+
     Raises
     ------
     ShapeError, ArgumentError, DtypeError
@@ -175,9 +184,9 @@ class RBFInterpolator:
         """The radial functions and the monomials at points, along the last axis."""
         radial = _radial(self.kernel, _squares(x * self.epsilon, self.y * self.epsilon))
         scaled = (x - self.shift) / self.scale
-        monomials = [fnp.ones_like(radial[:, :1])] * 0
+        monomials: list[Tensor] = []
         for powers in self.powers:
-            column = fnp.ones_like(x[:, 0]) if x.shape[1] else fnp.ones(x.shape[0], x.dtype)
+            column = fnp.ones(x.shape[0], x.dtype)
             for axis, power in enumerate(powers):
                 if power:
                     column = column * scaled[:, axis] ** power

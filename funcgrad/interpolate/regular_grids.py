@@ -74,6 +74,13 @@ class RegularGridInterpolator:
     solver, solver_args : None
         Refused: the equations of splines are solved along one axis after the other, exactly.
 
+    Attributes
+    ----------
+    grid : tuple of Tensor
+        The points along each axis, ascending.
+    spline : pair
+        The knots along each axis and the coefficients of a spline.
+
     Raises
     ------
     ShapeError, ArgumentError, DtypeError
@@ -82,7 +89,7 @@ class RegularGridInterpolator:
 
     Notes
     -----
-    At points of the grid derivatives of "linear" are those of the cell to the right. "nearest" has
+    At points of the grid "linear" has the derivatives of the cell to the right. "nearest" has
     the derivative 0. A spline's coefficients take O(n) time for n values.
 
     Examples
@@ -167,7 +174,7 @@ class RegularGridInterpolator:
             The points, or their coordinates, which are broadcast. An array of shape (d,) is one
             point, and its result has a leading axis of length 1, as in SciPy.
         method : str, optional
-            By default that of the instance.
+            By default as for the instance.
         nu : sequence of int, optional
             The order of the derivative along each axis, for "slinear", "cubic" and "quintic".
 

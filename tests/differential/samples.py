@@ -22,7 +22,7 @@ from tests.differential.file_samples import files
 from tests.differential.nn_samples import layers
 from tests.differential.parallel_samples import workers
 from tests.differential.random_samples import distributions
-from tests.differential.solver_samples import integrals, optimizations
+from tests.differential.solver_samples import integrals, interpolations, optimizations
 from tests.differential.sparse_samples import sparse_matrices
 from tests.differential.working_sample import Sample
 from tests.strangers.gudermannian import gudermannian
@@ -433,6 +433,6 @@ def samples() -> dict[str, Sample]:
     families: Sequence[Callable[[], dict[str, Sample]]] = (
         *[transformations, made_functions, trees, networks, optimizers, distributions, checks],
         *[solutions, files, layers, projections, workers, bridges, sparse_matrices],
-        *[optimizations, integrals],
+        *[optimizations, integrals, interpolations],
     )
     return {name: sample for family in families for name, sample in family().items()}

@@ -1,4 +1,4 @@
-"""A call that works for every function of ``funcgrad.optimize`` and ``funcgrad.integrate``.
+"""A call that works for every function of ``optimize``, ``integrate`` and ``interpolate``.
 
 >>> sample = optimizations()["fg.optimize.root_scalar"]
 >>> sample.function(*sample.args, **sample.kwargs).x
@@ -13,10 +13,10 @@ import numpy as np
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad import integrate, optimize
+from funcgrad import integrate, interpolate, optimize
 from tests.differential.working_sample import Sample
 
-__all__ = ["integrals", "optimizations"]
+__all__ = ["integrals", "interpolations", "optimizations"]
 
 X = fg.tensor([0.5, 2.0])
 
@@ -62,3 +62,38 @@ def integrals() -> dict[str, Sample]:
         "trapezoid": Sample(integrate.trapezoid, (np.ones(3),)),
     }
     return {f"fg.integrate.{name}": sample for name, sample in made.items()}
+
+
+def _evaluated(curve: Any) -> Any:
+    return curve([0.5, 2.0])
+
+
+def _evaluated_in_rows(curve: Any) -> Any:
+    return curve([[0.5], [2.0]])
+
+
+def interpolations() -> dict[str, Sample]:
+    """Curves through samples, and values on grids."""
+    points, heights = np.arange(5.0), np.array([0.0, 1.0, 0.5, 2.0, 1.0])
+    curves = """Akima1DInterpolator CubicSpline PchipInterpolator interp1d
+    make_interp_spline""".split()
+    made = {
+        name: Sample(getattr(interpolate, name), (points, heights), {}, _evaluated)
+        for name in curves
+    }
+    rows, grid = points[:, None], (points,)
+    made |= {
+        "BSpline": Sample(interpolate.BSpline, (points, heights[:3], 1), {}, _evaluated),
+        "CubicHermiteSpline": Sample(
+            interpolate.CubicHermiteSpline, (points, heights, heights), {}, _evaluated
+        ),
+        "PPoly": Sample(interpolate.PPoly, (np.ones((2, 4)), points), {}, _evaluated),
+        "RBFInterpolator": Sample(
+            interpolate.RBFInterpolator, (rows, heights), {}, _evaluated_in_rows
+        ),
+        "RegularGridInterpolator": Sample(
+            interpolate.RegularGridInterpolator, (grid, heights), {}, _evaluated_in_rows
+        ),
+        "interpn": Sample(interpolate.interpn, (grid, heights, [[0.5], [2.0]])),
+    }
+    return {f"fg.interpolate.{name}": sample for name, sample in made.items()}

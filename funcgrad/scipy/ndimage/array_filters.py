@@ -41,7 +41,7 @@ def correlate(
     weights : array_like
         With as many axes as ``axes``. Complex weights are conjugated.
     output : dtype, optional
-        The precision; by default that of the image.
+        The precision; by default as in the image.
     mode : str
         How the image goes on beyond its edges: "reflect" (d c b a | a b c d | d c b a, also
         "grid-mirror"), "mirror" (d c b | a b c d | c b a), "nearest" (a a a | a b c d | d d d),
@@ -74,7 +74,7 @@ def correlate(
     image, kernel = image_of(name, input, output), image_of(name, weights)
     kernel, origins = _placed(name, image, kernel, origin, axes)
     kernel = fnp.conj(kernel) if kernel.dtype.kind == "c" else kernel
-    return filtered(name, image, kernel, mode, cval, origins)
+    return _filtered(name, image, kernel, mode, cval, origins)
 
 
 def convolve(
@@ -106,7 +106,7 @@ def convolve(
     name = "convolve"
     image, kernel = image_of(name, input, output), image_of(name, weights)
     kernel, origins = _placed(name, image, kernel, origin, axes)
-    return filtered(name, image, fnp.flip(kernel), mode, cval, _reversed(kernel, origins))
+    return _filtered(name, image, fnp.flip(kernel), mode, cval, _reversed(kernel, origins))
 
 
 def correlate1d(
@@ -142,7 +142,7 @@ def correlate1d(
     image, kernel = image_of(name, input, output), image_of(name, weights)
     kernel, origins = _placed(name, image, kernel, origin, axis)
     kernel = fnp.conj(kernel) if kernel.dtype.kind == "c" else kernel
-    return filtered(name, image, kernel, mode, cval, origins)
+    return _filtered(name, image, kernel, mode, cval, origins)
 
 
 def convolve1d(
@@ -173,7 +173,7 @@ def convolve1d(
     name = "convolve1d"
     image, kernel = image_of(name, input, output), image_of(name, weights)
     kernel, origins = _placed(name, image, kernel, origin, axis)
-    return filtered(name, image, fnp.flip(kernel), mode, cval, _reversed(kernel, origins))
+    return _filtered(name, image, fnp.flip(kernel), mode, cval, _reversed(kernel, origins))
 
 
 def _placed(
@@ -207,7 +207,7 @@ def _reversed(kernel: Tensor, origins: list[int]) -> list[int]:
     ]
 
 
-def filtered(
+def _filtered(
     name: str,
     image: Tensor,
     kernel: Tensor,
@@ -259,4 +259,4 @@ def filtered_along(
     shape[place] = kernel.shape[0]
     origins = [0] * image.ndim
     origins[place] = integer(origin, name, "origin")
-    return filtered(name, image, fnp.reshape(kernel, tuple(shape)), mode, cval, origins)
+    return _filtered(name, image, fnp.reshape(kernel, tuple(shape)), mode, cval, origins)

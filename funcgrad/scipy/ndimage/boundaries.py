@@ -65,14 +65,14 @@ def mode_of(name: str, mode: object) -> str:
 
 
 def image_of(name: str, value: ArrayLike, output: DTypeLike | None = None) -> Tensor:
-    """An image of real or complex numbers; integers and truth values become float64.
+    """A real or complex image; integers and truth values become float64.
 
     Raises
     ------
     ArgumentError
         ``output`` is an array, which cannot be written to.
     DtypeError
-        The image holds no numbers, or ``output`` is a dtype of other numbers.
+        The image is neither real nor complex, or ``output`` cannot hold it.
     """
     if isinstance(output, np.ndarray | Tensor):
         raise ArgumentError(
@@ -80,7 +80,7 @@ def image_of(name: str, value: ArrayLike, output: DTypeLike | None = None) -> Te
         )
     image = fnp.asarray(operand(value, name))
     if image.dtype.kind not in "biufc":
-        raise DtypeError(f"{name}: takes numbers, not {image.dtype}.")
+        raise DtypeError(f"{name}: takes a real or complex image, not {image.dtype}.")
     if image.dtype.kind in "biu":
         image = image.astype(np.float64)
     if output is None:
@@ -88,7 +88,7 @@ def image_of(name: str, value: ArrayLike, output: DTypeLike | None = None) -> Te
     dtype = checked_dtype(output, name)
     if dtype.kind not in "fc" or (image.dtype.kind == "c" and dtype.kind != "c"):
         raise DtypeError(
-            f"{name}: output is a dtype of real or complex numbers that holds {image.dtype}, not"
+            f"{name}: output is a real or complex dtype that holds {image.dtype}, not"
             f" {dtype}. Round the result by fnp.rint, and convert it with astype."
         )
     return image.astype(dtype)

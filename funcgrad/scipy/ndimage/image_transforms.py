@@ -86,8 +86,8 @@ def zoom(
         The factor, for all axes or one for each. It decides the shape only, so it is known and has
         no derivative.
     grid_mode : bool
-        Whether elements are areas, whose edges stay in place, rather than points, of which the
-        first and the last stay.
+        Whether elements are areas, whose edges stay in place, rather than points; then the
+        first and the last one stay.
 
     Returns
     -------

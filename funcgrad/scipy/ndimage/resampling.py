@@ -51,7 +51,7 @@ def map_coordinates(
     coordinates : array_like, shape (input.ndim, ...)
         The coordinates along each axis, in elements; real.
     output : dtype, optional
-        The precision; by default that of the image.
+        The precision; by default as in the image.
     order : int
         The degree of the spline, from 0 (the nearest element) to 5.
     mode : str

@@ -47,7 +47,7 @@ def gaussian_filter1d(
     order : int
         0 for the mean, k for its k-th derivative.
     output : dtype, optional
-        The precision; by default that of the image.
+        The precision; by default as in the image.
     mode : str
         How the image goes on beyond its edges, see `correlate`.
     cval : scalar
