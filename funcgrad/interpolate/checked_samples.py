@@ -220,7 +220,7 @@ def extrapolation(name: str, extrapolate: object) -> bool | Literal["periodic"]:
     """
     if isinstance(extrapolate, str) and extrapolate == "periodic":
         return "periodic"
-    if isinstance(extrapolate, bool | np.bool_) or extrapolate in (0, 1):
+    if isinstance(extrapolate, int | np.bool_) and extrapolate in (0, 1):
         return bool(extrapolate)
     raise placed(
         ArgumentError, f"{name}: extrapolate is True, False or 'periodic', not {extrapolate!r}."

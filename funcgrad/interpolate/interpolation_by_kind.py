@@ -13,6 +13,7 @@ import numpy as np
 import funcgrad.numpy as fnp
 from funcgrad._control.carry import placed
 from funcgrad._core.pytrees import pytree, static_field
+from funcgrad._core.specs import normalize_axis
 from funcgrad.errors import ArgumentError, ShapeError
 from funcgrad.interpolate.b_splines import BSpline
 from funcgrad.interpolate.checked_samples import (
@@ -27,7 +28,7 @@ from funcgrad.interpolate.checked_samples import (
     where_valid,
 )
 from funcgrad.interpolate.interpolating_splines import make_interp_spline
-from funcgrad.numpy.options import natural
+from funcgrad.numpy.options import integer, natural
 from funcgrad.tensor.tensor import ArrayLike, Tensor
 
 Fill: TypeAlias = ArrayLike | tuple[ArrayLike, ArrayLike]
@@ -210,8 +211,11 @@ class interp1d:  # noqa: N801  # SciPy's name
 def _sorted(x: ArrayLike, y: ArrayLike, axis: int) -> tuple[Tensor, Tensor]:
     """Points in ascending order with their samples."""
     points, values = real_array_of("interp1d", "x", x), array_of("interp1d", "y", y)
-    if points.ndim != 1 or not values.ndim or values.shape[axis] != points.shape[0]:
+    if points.ndim != 1 or not values.ndim:
         return points, values  # which are refused
+    axis = normalize_axis(integer(axis, "interp1d", "axis"), values.ndim, "interp1d")
+    if values.shape[axis] != points.shape[0]:
+        return points, values
     order = fnp.argsort(points, stable=True)
     return fnp.take(points, order), fnp.take(values, order, axis=axis)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
+from math import comb
 from types import MappingProxyType
 from typing import Final
 
@@ -247,18 +248,18 @@ def _powers(shape: tuple[int, ...], kernel: str, degree: int | None) -> tuple[tu
             UserWarning,
             stacklevel=3,
         )
-    powers = tuple(
-        tuple(chosen.count(axis) for axis in range(rank))
-        for total in range(highest + 1)
-        for chosen in itertools.combinations_with_replacement(range(rank), total)
-    )
-    if len(powers) > count:
+    total = comb(highest + rank, rank)
+    if total > count:
         raise placed(
             ShapeError,
             f"{_NAME}: a polynomial of degree {highest} in {rank} variables takes at least"
-            f" {len(powers)} data points, not {count}.",
+            f" {total} data points, not {count}.",
         )
-    return powers
+    return tuple(
+        tuple(chosen.count(axis) for axis in range(rank))
+        for size in range(highest + 1)
+        for chosen in itertools.combinations_with_replacement(range(rank), size)
+    )
 
 
 def _squares(x: Tensor, y: Tensor) -> Tensor:

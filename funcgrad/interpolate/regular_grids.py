@@ -127,6 +127,11 @@ class RegularGridInterpolator:
                 " other, exactly.",
             )
         self_method = method_of(_NAME, method, _METHODS)
+        if not isinstance(points, Sequence | np.ndarray | Tensor):
+            raise placed(
+                ArgumentError,
+                f"{_NAME}: points is a sequence with an array for each axis, not {points!r}.",
+            )
         axes = [real_array_of(_NAME, f"points[{n}]", axis) for n, axis in enumerate(points)]
         *axes, heights = in_one_precision(*axes, array_of(_NAME, "values", values))
         shape = tuple(axis.shape[0] if axis.ndim == 1 else -1 for axis in axes)
