@@ -73,7 +73,6 @@ def solve_cyclic(rows: Tensor, before: int, right: Tensor) -> Tensor:
     def block(keep: np.ndarray[tuple[int], np.dtype[np.bool_]], down: int, over: int) -> Tensor:
         """A dense part of the matrix, of its elements in one corner."""
         places = (line[keep] - down, column[keep] - over)
-        shape = (count - down or inner, border) if over else (border, inner)
         shape = (border if down else inner, border if over else inner)
         empty = fnp.zeros(shape, rows.dtype)
         return empty.at[places].add(rows[diagonal[keep], line[keep]])

@@ -48,12 +48,9 @@ def real_limits(name: str, a: ArrayLike, b: ArrayLike, knots: Tensor) -> tuple[T
 
 
 def periodic_part(whole: Antiderivative, at: Tensor, low: Tensor, high: Tensor) -> Tensor:
-    """The integral of periodic values from the start of a period to a point."""
+    """The integral of periodic values up to a point, but for a constant."""
     length = high - low
     periods = fnp.floor((at - low) / length)
     inside = at - periods * length
-    return (
-        whole(inside, extrapolate=True)
-        + periods * whole(high, extrapolate=True)
-        - (whole(low, extrapolate=True) * (periods + 1.0))
-    )
+    in_one = whole(high, extrapolate=True) - whole(low, extrapolate=True)
+    return whole(inside, extrapolate=True) + periods * in_one

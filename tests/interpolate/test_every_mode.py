@@ -126,7 +126,7 @@ def test_interpolators_are_trees() -> None:
     batch = fg.vmap(interpolate.CubicSpline, in_axes=(None, 0))(X, np.stack([Y, 2.0 * Y]))
     values = fg.vmap(lambda s: s(at))(batch)
     np.testing.assert_allclose(values[1], 2.0 * spline(at), rtol=1e-12)
-    trees = [
+    trees: list[Any] = [
         interpolate.make_interp_spline(X, Y),
         interpolate.interp1d(X, Y, "cubic"),
         interpolate.RegularGridInterpolator((X,), Y),

@@ -11,9 +11,11 @@ import pytest
 from funcgrad import errors, interpolate
 
 X, Y = np.arange(5.0), np.arange(5.0) ** 2
-SPLINE, STEPS = interpolate.CubicSpline, interpolate.interp1d
-GRID, RADIAL = interpolate.RegularGridInterpolator, interpolate.RBFInterpolator
-FIT = interpolate.make_interp_spline
+SPLINE: Any = interpolate.CubicSpline
+STEPS: Any = interpolate.interp1d
+GRID: Any = interpolate.RegularGridInterpolator
+RADIAL: Any = interpolate.RBFInterpolator
+FIT: Any = interpolate.make_interp_spline
 
 REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "descending": (lambda: SPLINE(X[::-1], Y), errors.ArgumentError, "ascend strictly"),

@@ -9,6 +9,7 @@ import pytest
 
 import funcgrad as fg
 from funcgrad import interpolate
+from funcgrad.interpolate.cyclic_bands import solve_cyclic
 
 scipy_interpolate: Any = pytest.importorskip("scipy.interpolate")
 
@@ -200,13 +201,14 @@ def test_grids(method: str, rank: int) -> None:
         at[0, 0, 0] = np.nan
     solver = {} if method in ("linear", "nearest", "pchip") else {"solver": solve}
     for fill in (np.nan, 3.0, None):
-        options = {"method": method, "bounds_error": False, "fill_value": fill}
+        options: Any = {"method": method, "bounds_error": False, "fill_value": fill}
         theirs = scipy_interpolate.RegularGridInterpolator(axes, values, **options, **solver)
         ours = interpolate.RegularGridInterpolator(axes, values, **options)
         close(ours(at), theirs(at), 1e-10)
         if method in ("cubic", "quintic"):
             close(ours(at, nu=[1] * rank), theirs(at, nu=np.ones(rank, int)), 1e-9)
     inside = np.full((1, rank), 2.5)
+    ours = interpolate.RegularGridInterpolator(axes, values, method)
     theirs = scipy_interpolate.RegularGridInterpolator(axes, values, method="linear")(inside)
     close(ours(inside, method="linear"), theirs)
     close(interpolate.interpn(axes, values, inside), theirs)
@@ -224,8 +226,9 @@ def test_radial_functions(kernel: str) -> None:
     data = RNG.normal(size=(12, 2)) + 1j * RNG.normal(size=(12, 2))
     at = RNG.uniform(0.0, 3.0, (5, 2))
     smooth = RNG.uniform(0.1, 1.0, 12)
-    for options in ({}, {"smoothing": 0.5}, {"smoothing": smooth}, {"degree": 2}):
-        options |= {"kernel": kernel, "epsilon": 1.5}
+    choices: list[Any] = [{}, {"smoothing": 0.5}, {"smoothing": smooth}, {"degree": 2}]
+    for choice in choices:
+        options = {**choice, "kernel": kernel, "epsilon": 1.5}
         ours = interpolate.RBFInterpolator(places, data, **options)(at)
         close(ours, scipy_interpolate.RBFInterpolator(places, data, **options)(at), 1e-11)
 
@@ -234,7 +237,7 @@ def test_single_precision_stays() -> None:
     x, y = (a.astype(np.float32) for a in samples(6))
     at = np.full(2, 1.5, np.float32)
     spline = interpolate.CubicSpline(x, y)
-    others = [
+    others: list[Any] = [
         interpolate.PchipInterpolator(x, y),
         interpolate.make_interp_spline(x, y),
         interpolate.interp1d(x, y, bounds_error=False),
@@ -258,3 +261,19 @@ def test_points_without_elements() -> None:
     assert grid(np.ones((0, 1))).shape == (0, 2)
     assert interpolate.CubicSpline(x, np.ones((6, 0)))(1.0).shape == (0,)
     assert np.isnan(np.asarray(interpolate.CubicSpline(x, y[:, 0])(fg.tensor([np.nan, 1.0]))[0]))
+
+
+@pytest.mark.parametrize(("before", "after"), [(1, 1), (0, 2), (2, 1), (1, 0)])
+def test_cyclic_equations(before: int, after: int) -> None:
+    """Banded, and with corners, as for periodic splines; also shorter than their band."""
+    for count in (1, 2, 4, 9):
+        width = before + after + 1
+        rows = RNG.uniform(0.5, 1.0, (width, count))
+        rows[before] += width
+        right = RNG.normal(size=(count, 2))
+        matrix = np.zeros((count, count))
+        for line in range(count):
+            for diagonal in range(width):
+                matrix[line, (line + diagonal - before) % count] += rows[diagonal, line]
+        ours = solve_cyclic(fg.tensor(rows), before, fg.tensor(right))
+        close(ours, np.linalg.solve(matrix, right))
