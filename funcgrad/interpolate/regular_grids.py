@@ -90,7 +90,8 @@ class RegularGridInterpolator:
     Notes
     -----
     At points of the grid "linear" has the derivatives of the cell to the right. "nearest" has
-    the derivative 0. A spline's coefficients take O(n) time for n values.
+    the derivative 0. A spline's coefficients take O(n) time for n values. "pchip" goes through the
+    whole grid for every point.
 
     Examples
     --------
