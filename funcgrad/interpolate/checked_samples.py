@@ -21,6 +21,7 @@ from funcgrad._control.choices import is_unknown
 from funcgrad._core.specs import normalize_axis
 from funcgrad._core.trace import concrete
 from funcgrad._core.users_values import operand
+from funcgrad._primitives.matrices import real_dtype
 from funcgrad.errors import ArgumentError, DtypeError, FuncgradError, ShapeError
 from funcgrad.numpy.options import integer
 from funcgrad.scipy.precision import real_numbers
@@ -73,7 +74,7 @@ def real_array_of(name: str, argument: str, value: ArrayLike) -> Tensor:
 def in_one_precision(*arrays: Tensor) -> list[Tensor]:
     """Arrays in their common precision; real ones stay real."""
     common = np.result_type(*[array.dtype for array in arrays])
-    real = np.empty(0, common).real.dtype
+    real = real_dtype(common)
     return [array.astype(common if array.dtype.kind == "c" else real) for array in arrays]
 
 

@@ -19,8 +19,7 @@ from funcgrad.tensor.tensor import ArrayLike, Tensor
 class Antiderivative(Protocol):
     """An antiderivative as a function of points."""
 
-    def __call__(self, x: ArrayLike, *, extrapolate: bool) -> Tensor:
-        """Evaluate at points."""
+    def __call__(self, x: ArrayLike, *, extrapolate: bool) -> Tensor: ...
 
 
 def in_period(x: Tensor, low: Tensor, high: Tensor) -> Tensor:

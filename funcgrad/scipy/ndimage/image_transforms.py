@@ -15,6 +15,7 @@ from numpy.typing import DTypeLike
 import funcgrad.numpy as fnp
 from funcgrad._core.specs import normalize_axis
 from funcgrad._core.users_values import operand
+from funcgrad._primitives.matrices import real_dtype
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
 from funcgrad.numpy.options import integer, natural, real_number
 from funcgrad.scipy.ndimage.boundaries import image_of, per_axis
@@ -277,7 +278,7 @@ def _turn(name: str, angle: ArrayLike, image: Tensor) -> tuple[Tensor, Tensor]:
     is_odd = number % 2.0 == 1.0
     cosine, sine = fnp.where(is_odd, -far, near), fnp.where(is_odd, near, far)
     is_turned = number >= 2.0
-    dtype = np.empty(0, image.dtype).real.dtype
+    dtype = real_dtype(image.dtype)
     cosine, sine = (fnp.where(is_turned, -value, value) for value in (cosine, sine))
     return cosine.astype(dtype), sine.astype(dtype)
 
@@ -297,7 +298,7 @@ def _turned_shape(sizes: tuple[int, ...], degrees: float) -> tuple[int, int]:
 
 def _steps(size: int, image: Tensor) -> Tensor:
     """The numbers of elements, in the image's precision."""
-    return fnp.arange(size).astype(np.empty(0, image.dtype).real.dtype)
+    return fnp.arange(size).astype(real_dtype(image.dtype))
 
 
 def _real(name: str, argument: str, value: ArrayLike, image: Tensor, rank: int = 0) -> Tensor:
@@ -307,7 +308,7 @@ def _real(name: str, argument: str, value: ArrayLike, image: Tensor, rank: int =
         raise DtypeError(f"{name}: {argument} has to be real, not {array.dtype}.")
     if array.ndim > rank:
         raise ShapeError(f"{name}: {argument} has the shape {array.shape}.")
-    return array.astype(np.empty(0, image.dtype).real.dtype)
+    return array.astype(real_dtype(image.dtype))
 
 
 def _mapped(

@@ -15,6 +15,7 @@ from numpy.typing import DTypeLike
 
 import funcgrad.numpy as fnp
 from funcgrad._core.users_values import operand
+from funcgrad._primitives.matrices import real_dtype
 from funcgrad.errors import DtypeError, ShapeError
 from funcgrad.scipy.ndimage.boundaries import extended, folded, image_of, mode_of
 from funcgrad.scipy.ndimage.spline_filters import spline_coefficients, spline_degree
@@ -99,7 +100,7 @@ def map_coordinates(
             f"{name}: the image has {image.ndim} axes, so the coordinates have the shape"
             f" ({image.ndim}, ...); it is {at.shape}."
         )
-    at = at.astype(np.empty(0, image.dtype).real.dtype)
+    at = at.astype(real_dtype(image.dtype))
     columns = [at[axis] for axis in range(image.ndim)]
     return sampled(name, image, columns, order, mode, cval, prefilter)
 
