@@ -29,7 +29,7 @@ from funcgrad._transforms.custom import custom_vjp
 from funcgrad._transforms.reverse import vjp
 from funcgrad.integrate.right_hand_side import Slope, real_dtype
 from funcgrad.integrate.solutions import solution
-from funcgrad.integrate.steps import Leaves, Settings
+from funcgrad.integrate.methods import Leaves, Settings
 from funcgrad.tensor.tensor import Tensor, wrap
 
 

@@ -22,15 +22,9 @@ from funcgrad._transforms.stager import Staged
 from funcgrad._transforms.stop import stop_gradient
 from funcgrad.errors import ArgumentError, ConvergenceError
 from funcgrad.integrate.right_hand_side import Slope, real_dtype
-from funcgrad.integrate.steps import (
-    DISORDER,
-    TOO_MANY,
-    Leaves,
-    Outcome,
-    Settings,
-    solved,
-    stage_slopes,
-)
+from funcgrad.integrate.explicit_pairs import RK45
+from funcgrad.integrate.methods import Leaves, Settings
+from funcgrad.integrate.steps import DISORDER, TOO_MANY, Outcome, solved
 from funcgrad.tensor.tensor import Tensor
 
 
@@ -72,7 +66,7 @@ def solution(
     fixed = stop_gradient(times)
 
     def moved(y: Leaves, t: Tensor, size: Tensor) -> Leaves:
-        return stage_slopes(f, y, f(y, t), t, size)[0]
+        return RK45.stages_of(f, y, f(y, t), t, size)[0]
 
     # A step of size 0 changes no value, and up to the order of the method its derivatives are the
     # derivatives of the solution.
