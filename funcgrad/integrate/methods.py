@@ -149,8 +149,8 @@ class Attempt(NamedTuple):
         The next memory if the step is accepted, and if it is refused: of equal structures, shapes
         and dtypes.
     factor : Tensor, optional
-        The size of the next step divided by the size of this one, accepted or refused. Without it
-        the loop chooses the size by its controller.
+        The size of the next step divided by the size of this one, accepted or refused. Without it,
+        or if it is NaN, the loop chooses the size by its controller.
     counts : Counts, optional
         The work of this step; None for ``evaluations`` evaluations of f.
     """

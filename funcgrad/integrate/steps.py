@@ -206,9 +206,7 @@ def tried(method: Method, equation: Equation, state: State, way: Way) -> State:
     reaches = (1 + np.finfo(remaining.dtype).eps ** 0.5) * state.size >= abs(remaining)
     end = fnp.where(reaches, way.last, state.end + way.sign * state.size)
     step = end - state.end  # the actual size, after rounding of the time
-    attempt = method.attempt(
-        equation, state.new, state.new_slope, state.end, step, state.memory
-    )
+    attempt = method.attempt(equation, state.new, state.new_slope, state.end, step, state.memory)
     error = attempt.error
     accepted = error <= 1.0  # false for NaN
     size = _next_size(method, abs(step), accepted, state, attempt)
@@ -248,15 +246,17 @@ def _next_size(
     method: Method, size: Tensor, accepted: Tensor, state: State, attempt: Attempt
 ) -> Tensor:
     """Return the size of the next step: greater if the error was small."""
-    if attempt.factor is not None:
-        return size * attempt.factor.astype(size.dtype)
     error = attempt.error
     known = fnp.where(fnp.isfinite(error), error, GREATEST_ERROR)
     memory = MEMORY / (method.order + 1)
     by_error = known ** (1 / (method.order + 1) - 0.75 * memory) / SAFETY
     smooth = fnp.clip(by_error / state.before**memory, 1 / GREATEST_FACTOR, 1 / LEAST_FACTOR)
     smooth = fnp.where(state.refused, fnp.maximum(smooth, 1.0), smooth)
-    return size / fnp.where(accepted, smooth, fnp.minimum(by_error, 1 / LEAST_FACTOR))
+    controlled = size / fnp.where(accepted, smooth, fnp.minimum(by_error, 1 / LEAST_FACTOR))
+    if attempt.factor is None:
+        return controlled
+    chosen = size * attempt.factor.astype(size.dtype)
+    return fnp.where(fnp.isnan(chosen), controlled, chosen)
 
 
 def _first_size(

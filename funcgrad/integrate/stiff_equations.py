@@ -1,0 +1,174 @@
+"""A stiff differential equation on one real vector, with its Jacobian and linear systems.
+
+Implicit methods solve linear systems for all elements of y at once. So the leaves of y become one
+real vector: complex leaves are pairs of real values.
+
+>>> import funcgrad as fg
+>>> form = VectorForm.of([fg.tensor([1.0, 2.0]), fg.tensor(3.0 + 4.0j)])
+>>> form.vector([fg.tensor([1.0, 2.0]), fg.tensor(3.0 + 4.0j)])
+Tensor([1., 2., 3., 4.])
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, TypeAlias
+
+import numpy as np
+
+import funcgrad.numpy as fnp
+from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._transforms.forward import jvp
+from funcgrad._transforms.jacobian import jacfwd
+from funcgrad.integrate.methods import Equation, Leaves
+from funcgrad.integrate.right_hand_side import real_dtype
+from funcgrad.scipy.sparse.direct_solvers import spsolve
+from funcgrad.sparse.constructors import eye
+from funcgrad.sparse.patterns import Pattern
+from funcgrad.sparse.sparse_arrays import SparseArray
+from funcgrad.tensor.tensor import Tensor, wrap
+
+Matrix: TypeAlias = Tensor | SparseArray
+
+
+@dataclass(frozen=True, slots=True)
+class VectorForm:
+    """How the leaves of y stand in one real vector.
+
+    Attributes
+    ----------
+    shapes : tuple
+        The shapes of the leaves.
+    dtypes : tuple of dtype
+    dtype : dtype
+        The dtype of the vector.
+    """
+
+    shapes: tuple[tuple[int, ...], ...]
+    dtypes: tuple[np.dtype[Any], ...]
+    dtype: np.dtype[Any]
+
+    @classmethod
+    def of(cls, y: Leaves) -> VectorForm:
+        """Read the shapes and dtypes of leaves."""
+        dtypes = tuple([leaf.dtype for leaf in y])
+        return cls(tuple([leaf.shape for leaf in y]), dtypes, real_dtype(y))
+
+    @property
+    def size(self) -> int:
+        """The length of the vector."""
+        return sum(
+            prod(shape) * (2 if dtype.kind == "c" else 1)
+            for shape, dtype in zip(self.shapes, self.dtypes, strict=True)
+        )
+
+    def vector(self, leaves: Leaves) -> Tensor:
+        """Join leaves to a vector."""
+        pieces = []
+        for leaf, dtype in zip(leaves, self.dtypes, strict=True):
+            both = (fnp.real(leaf), fnp.imag(leaf)) if dtype.kind == "c" else (leaf,)
+            pieces += [fnp.reshape(x, (-1,)).astype(self.dtype) for x in both]
+        return pieces[0] if len(pieces) == 1 else fnp.concatenate(pieces)
+
+    def leaves(self, vector: Tensor) -> Leaves:
+        """Split a vector into leaves."""
+        leaves, start = [], 0
+        for shape, dtype in zip(self.shapes, self.dtypes, strict=True):
+            length = prod(shape)
+            piece = vector[start : start + length]
+            start += length
+            if dtype.kind == "c":
+                piece = piece + 1j * vector[start : start + length]
+                start += length
+            leaves.append(fnp.reshape(piece, shape).astype(dtype))
+        return leaves
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class VectorEquation:
+    """The equation M y' = f(y, t) of a vector, and linear systems with c M - ∂f/∂y.
+
+    A dense matrix is "factored" by its inverse: a solution is then one product, which machine code
+    and batches do fastest. The methods here need no more: Newton's method corrects its own errors,
+    and the matrices of Rosenbrock's are as well conditioned as the steps are small. A sparse matrix
+    is its own factor, and SuperLU keeps the last factors.
+
+    Attributes
+    ----------
+    equation : Equation
+    form : VectorForm
+    """
+
+    equation: Equation
+    form: VectorForm
+
+    @classmethod
+    def of(cls, equation: Equation, y: Leaves) -> VectorEquation:
+        """Write an equation for leaves as an equation for one vector."""
+        return cls(equation, VectorForm.of(y))
+
+    def f(self, v: Tensor, t: Tensor) -> Tensor:
+        """The right-hand side."""
+        return self.form.vector(self.equation.f(self.form.leaves(v), t))
+
+    def jacobian(self, v: Tensor, t: Tensor) -> Matrix:
+        """The derivative of the right-hand side with respect to the vector."""
+        if self.equation.jacobian is None:
+            matrix: Matrix = jacfwd(lambda v: self.f(v, t))(v)
+            return matrix
+        matrix = self.equation.jacobian(self.form.leaves(v), t)
+        if isinstance(matrix, SparseArray):
+            return SparseArray(wrap(matrix.data).astype(self.form.dtype), matrix.pattern)
+        return fnp.asarray(matrix).astype(self.form.dtype)
+
+    def time_derivative(self, v: Tensor, t: Tensor) -> Tensor:
+        """The derivative of the right-hand side with respect to the time."""
+        tangent: Tensor = jvp(lambda t: self.f(v, t), (t,), (fnp.ones_like(t),))[1]
+        return tangent
+
+    def massed(self, v: Tensor) -> Tensor:
+        """M v."""
+        mass = self.equation.mass
+        return v if mass is None else mass.astype(v.dtype) @ v
+
+    def factor(self, jacobian: Matrix, rate: Tensor) -> Matrix:
+        """Factor ``rate * M - jacobian``; NaN if it is singular."""
+        mass = self.equation.mass
+        if isinstance(jacobian, SparseArray):
+            return _sparse_difference(jacobian, rate, mass)
+        identity = np.eye(self.form.size, dtype=self.form.dtype)
+        scaled = rate * (identity if mass is None else mass.astype(self.form.dtype))
+        return fnp.linalg.inv(scaled - jacobian, failed="nan")
+
+    def solve(self, factor: Matrix, b: Tensor) -> Tensor:
+        """Solve a linear system with a matrix that was factored."""
+        if isinstance(factor, SparseArray):
+            return spsolve(factor, b, failed="nan")
+        return factor @ b
+
+    def slope(self, v: Tensor, flow: Tensor, jacobian: Matrix, t: Tensor, size: Tensor) -> Tensor:
+        """y' from M y' = ``flow``; if M is singular, also from the derivative of its equations.
+
+        It is the mean slope over a small step of the implicit Euler method.
+        """
+        if self.equation.mass is None:
+            return flow
+        small = 1e-3 * size
+        moved = flow + small * self.time_derivative(v, t)
+        return self.solve(self.factor(jacobian, 1.0 / small), moved) / small
+
+    def norm(self, v: Tensor, scales: Leaves) -> Tensor:
+        """The root mean square of all elements, each divided by its allowed error."""
+        return self.equation.norm(self.form.leaves(v), scales)
+
+
+def _sparse_difference(jacobian: SparseArray, rate: Tensor, mass: Tensor | None) -> SparseArray:
+    """``rate * M - jacobian``, with the nonzeros of both."""
+    size = jacobian.pattern.shape[0]
+    if mass is None:
+        weights: SparseArray = eye(size, dtype=jacobian.dtype)
+    else:
+        places = np.nonzero(np.asarray(mass))
+        pattern = Pattern.of(np.asarray(mass) != 0)
+        weights = SparseArray(mass[places].astype(jacobian.dtype), pattern)
+    return rate * weights - jacobian
