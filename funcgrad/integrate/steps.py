@@ -16,7 +16,7 @@ solution at those times. Derivatives treat the sizes of steps, and the times, as
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -73,6 +73,29 @@ class Outcome(NamedTuple):
     time: Tensor
     tried: Tensor
     counts: Counts | None = None
+
+
+class Scheme(NamedTuple):
+    """How a differential equation is solved, beside the accuracy.
+
+    Attributes
+    ----------
+    method : Method
+    jacobian : callable, optional
+        ``jacobian(y, t, parameters)``; see `Equation`.
+    mass : Tensor, optional
+        The mass matrix.
+    last : Tensor, optional
+        The time beyond which no step goes: without it the last of the times.
+    name : str
+        The function that the user called, for errors.
+    """
+
+    method: Method = RK45
+    jacobian: Callable[..., Any] | None = None
+    mass: Any = None
+    last: Tensor | None = None
+    name: str = "odeint"
 
 
 class State(NamedTuple):
@@ -134,18 +157,20 @@ def solved(
     start: Leaves,
     times: Tensor,
     settings: Settings,
-    method: Method = RK45,
+    scheme: Scheme = Scheme(),  # noqa: B008  # a constant
     jacobian: Callable[[Leaves, Tensor], Any] | None = None,
-    mass: Any = None,
 ) -> Outcome:
     """Solve a differential equation from the first time to each of the others."""
-    times = stop_gradient(times)
-    turned = fnp.where(times[-1] < times[0], times[::-1], times)
+    method, times = scheme.method, stop_gradient(times)
+    last = times[-1] if scheme.last is None else stop_gradient(scheme.last)
+    turned = fnp.where(last < times[0], times[::-1], times)
     in_order = fnp.all(turned[1:] >= turned[:-1]) & fnp.all(fnp.isfinite(times))
+    if scheme.last is not None:
+        in_order = in_order & (abs(times[-1] - times[0]) <= abs(last - times[0]))
     times = fnp.where(in_order, times, 0.0)
-    equation = equation_of(f, settings, times.dtype, jacobian, mass)
-    status = fnp.where(in_order, 0, DISORDER)
-    way, state = begun(method, equation, start, times[0], times[-1], status)
+    equation = equation_of(f, settings, times.dtype, jacobian, scheme.mass)
+    last = times[-1] if scheme.last is None else fnp.where(in_order, last, 0.0)
+    way, state = begun(method, equation, start, times[0], last, fnp.where(in_order, 0, DISORDER))
 
     def to_next(carry: tuple[object, ...], time: Tensor) -> tuple[tuple[object, ...], Leaves]:
         def goes_on(fields: tuple[object, ...]) -> Tensor:
