@@ -48,6 +48,27 @@ def _scipy_sparse() -> tuple[ModuleType, ModuleType]:
     return scipy.sparse, scipy.sparse.linalg
 
 
+class _LastFactors:
+    """The factors of one matrix, found again by its nonzeros, bit for bit."""
+
+    __slots__ = ("_last",)
+
+    def __init__(self) -> None:
+        self._last: tuple[Array, Any] | None = None  # one object, so that threads see a pair
+
+    def get(self, data: Array) -> Any:
+        """The factors for these nonzeros; None if the last matrix had others."""
+        last = self._last
+        if last is None or last[0].dtype != data.dtype:
+            return None
+        bits = [np.ascontiguousarray(x).view(np.uint8) for x in (data, last[0])]
+        return last[1] if np.array_equal(*bits) else None
+
+    def put(self, data: Array, lu: Any) -> None:
+        """Remember the factors of a matrix."""
+        self._last = np.array(data), lu
+
+
 class _LayoutFields(NamedTuple):
     indptr: bytes
     indices: bytes
@@ -85,6 +106,15 @@ class SparseLayout(_LayoutFields):
         """The numbers of rows and columns."""
         rows, columns = self.shape
         return (columns, rows) if self.is_transposed else self.shape
+
+    @cached_property
+    def last_factors(self) -> _LastFactors:
+        """The factors of the last matrix with this layout.
+
+        A program that solves with one matrix several times, such as a Newton method that keeps its
+        matrix, or a solution and its gradient, factors it once.
+        """
+        return _LastFactors()
 
     @cached_property
     def coordinates(self) -> tuple[Array, Array]:
@@ -369,13 +399,16 @@ class SparseFactors:
         MatrixError
             The matrix is singular, or an element is not finite.
         """
-        if not np.isfinite(data).all():
-            raise MatrixError("spsolve: the matrix holds NaN or infinity.")
         stored = layout if layout.is_transposed else layout.flipped
-        try:
-            lu = _scipy_sparse()[1].splu(stored.matrix(data))
-        except RuntimeError as error:  # "Factor is exactly singular"
-            raise MatrixError("spsolve: the matrix is singular.") from error
+        lu = stored.last_factors.get(data)
+        if lu is None:
+            if not np.isfinite(data).all():
+                raise MatrixError("spsolve: the matrix holds NaN or infinity.")
+            try:
+                lu = _scipy_sparse()[1].splu(stored.matrix(data))
+            except RuntimeError as error:  # "Factor is exactly singular"
+                raise MatrixError("spsolve: the matrix is singular.") from error
+            stored.last_factors.put(data, lu)
         return cls(lu, data.dtype, "N" if layout.is_transposed else "T")
 
     def __static_parts__(self) -> tuple[Hashable, ...]:

@@ -25,7 +25,7 @@ from funcgrad.integrate.right_hand_side import real_dtype
 from funcgrad.scipy.sparse.direct_solvers import spsolve
 from funcgrad.sparse.constructors import eye
 from funcgrad.sparse.patterns import Pattern
-from funcgrad.sparse.sparse_arrays import SparseArray
+from funcgrad.sparse.sparse_arrays import SparseArray, sparse_operand
 from funcgrad.tensor.tensor import Tensor, wrap
 
 Matrix: TypeAlias = Tensor | SparseArray
@@ -117,9 +117,10 @@ class VectorEquation:
             matrix: Matrix = jacfwd(lambda v: self.f(v, t))(v)
             return matrix
         matrix = self.equation.jacobian(self.form.leaves(v), t)
-        if isinstance(matrix, SparseArray):
-            return SparseArray(wrap(matrix.data).astype(self.form.dtype), matrix.pattern)
-        return fnp.asarray(matrix).astype(self.form.dtype)
+        sparse = sparse_operand(matrix)
+        if sparse is None:
+            return fnp.asarray(matrix).astype(self.form.dtype)
+        return SparseArray(wrap(sparse.data).astype(self.form.dtype), sparse.pattern)
 
     def time_derivative(self, v: Tensor, t: Tensor) -> Tensor:
         """The derivative of the right-hand side with respect to the time."""
