@@ -16,7 +16,11 @@ from funcgrad.numpy.running import trapezoid
 
 if TYPE_CHECKING:
     from funcgrad.integrate.adaptive_integrals import quad
+    from funcgrad.integrate.events import Event
+    from funcgrad.integrate.initial_value_problems import solve_ivp
     from funcgrad.integrate.initial_values import odeint
+    from funcgrad.integrate.ivp_results import OdeResult
+    from funcgrad.integrate.records import OdeSolution
     from funcgrad.integrate.sampled_integrals import (
         cumulative_simpson,
         cumulative_trapezoid,
@@ -26,6 +30,9 @@ if TYPE_CHECKING:
     from funcgrad.integrate.several_variables import dblquad, fixed_quad, nquad
 
 __all__ = [
+    "Event",
+    "OdeResult",
+    "OdeSolution",
     "cumulative_simpson",
     "cumulative_trapezoid",
     "dblquad",
@@ -35,6 +42,7 @@ __all__ = [
     "quad",
     "romb",
     "simpson",
+    "solve_ivp",
     "trapezoid",
 ]
 
@@ -42,6 +50,10 @@ _LATE = _LateNames(
     __name__,
     {
         "initial_values": "odeint",
+        "initial_value_problems": "solve_ivp",
+        "events": "Event",
+        "ivp_results": "OdeResult",
+        "records": "OdeSolution",
         "adaptive_integrals": "quad",
         "sampled_integrals": "cumulative_simpson cumulative_trapezoid romb simpson",
         "several_variables": "dblquad fixed_quad nquad",
