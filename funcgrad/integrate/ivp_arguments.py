@@ -20,12 +20,17 @@ from funcgrad._core import pytrees
 from funcgrad._core.trace import RAW, concrete
 from funcgrad._core.users_values import described, operand
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError, TreeError
+from funcgrad.integrate.backward_differences import BDF
 from funcgrad.integrate.explicit_pairs import RK45
 from funcgrad.integrate.methods import Method, Settings
 from funcgrad.integrate.right_hand_side import System, times_of
+from funcgrad.integrate.rosenbrock import Rodas5P
+from funcgrad.integrate.singly_implicit import Kvaerno5
 from funcgrad.tensor.tensor import Tensor, wrap
 
-METHODS: Final[Mapping[str, Method]] = MappingProxyType({method.name: method for method in (RK45,)})
+METHODS: Final[Mapping[str, Method]] = MappingProxyType(
+    {method.name: method for method in (RK45, Kvaerno5(), Rodas5P(), BDF())}
+)
 """The methods by the names that users pass."""
 
 
