@@ -147,6 +147,26 @@ class VectorEquation:
             return spsolve(factor, b, failed="nan")
         return factor @ b
 
+    def pair_factor(self, jacobian: Matrix, real: Tensor, imaginary: Tensor) -> Matrix:
+        """Factor ``(real + i imaginary) M - jacobian``; NaN if it is singular."""
+        mass = self.equation.mass
+        if isinstance(jacobian, SparseArray):
+            return _sparse_difference(jacobian, real + 1j * imaginary, mass)
+        weights = np.eye(self.form.size, dtype=self.form.dtype) if mass is None else mass
+        weights = fnp.asarray(weights).astype(self.form.dtype)
+        diagonal, other = real * weights - jacobian, imaginary * weights
+        lines = [(diagonal, -other), (other, diagonal)]
+        matrix = fnp.concatenate([fnp.concatenate(line, axis=1) for line in lines])
+        return fnp.linalg.inv(matrix, failed="nan")
+
+    def pair_solve(self, factor: Matrix, real: Tensor, imaginary: Tensor) -> tuple[Tensor, Tensor]:
+        """Solve with a complex matrix that was factored: the real and the imaginary part."""
+        if isinstance(factor, SparseArray):
+            x = spsolve(factor, real + 1j * imaginary, failed="nan")
+            return fnp.real(x), fnp.imag(x)
+        both = factor @ fnp.concatenate([real, imaginary])
+        return both[: self.form.size], both[self.form.size :]
+
     def slope(self, v: Tensor, flow: Tensor, jacobian: Matrix, t: Tensor, size: Tensor) -> Tensor:
         """y' from M y' = ``flow``; if M is singular, also from the derivative of its equations.
 
