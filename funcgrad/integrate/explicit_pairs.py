@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from funcgrad._base.fast_dataclass import dataclass
-from funcgrad.integrate import dormand_prince
+from funcgrad.integrate import dormand_prince, tsitouras
 from funcgrad.integrate.methods import (
     Attempt,
     Counts,
@@ -125,3 +125,13 @@ RK45: Final = ExplicitPair(
     dormand_prince.CONTINUATION,
 )
 """The pair of Dormand and Prince."""
+
+TSIT5: Final = ExplicitPair(
+    "Tsit5",
+    4,
+    tsitouras.NODES,
+    tsitouras.STAGES,
+    tsitouras.ERROR,
+    tsitouras.CONTINUATION,
+)
+"""The pair of Tsitouras, whose error is smaller at the same cost."""

@@ -3,8 +3,8 @@
 >>> import funcgrad as fg
 >>> sol = fg.integrate.solve_ivp(lambda t, y: -y, (0.0, 2.0), [1.0, 2.0], t_eval=[0.0, 1.0, 2.0])
 >>> sol.y
-Tensor([[1.        , 0.36794..., 0.13541...],
-        [2.        , 0.73588..., 0.27082...]])
+Tensor([[1.        , 0.36788..., 0.13535...],
+        [2.        , 0.73576..., 0.27070...]])
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from funcgrad.errors import ArgumentError
 from funcgrad.integrate.events import Event
 from funcgrad.integrate.ivp_arguments import (
     arguments_of,
+    check_method,
     method_of,
     settings_of,
     start_of,
@@ -71,7 +72,9 @@ def solve_ivp(
     system = System.read(fun, start_of(y0), *arguments_of(args), name=name)
     span, times = times_within(t_span, t_eval, real_dtype(system.start))
     settings = settings_of(rtol, atol, max_step, first_step, max_steps, system)
-    problem = Problem(system, settings, method_of(method), span, jac, mass, _events_of(events))
+    solver = method_of(method)
+    settings = check_method(solver, system, settings, mass)
+    problem = Problem(system, settings, solver, span, jac, mass, _events_of(events))
     if dense_output and derivative == "adjoint":
         raise placed(
             ArgumentError,

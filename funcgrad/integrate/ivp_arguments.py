@@ -21,15 +21,21 @@ from funcgrad._core.trace import RAW, concrete
 from funcgrad._core.users_values import described, operand
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError, TreeError
 from funcgrad.integrate.backward_differences import BDF
-from funcgrad.integrate.explicit_pairs import RK45
+from funcgrad.integrate.explicit_pairs import RK45, TSIT5
+from funcgrad.integrate.leapfrog import LEAPFROG
 from funcgrad.integrate.methods import Method, Settings
+from funcgrad.integrate.order_eight import DOP853
+from funcgrad.integrate.radau_collocation import Radau
 from funcgrad.integrate.right_hand_side import System, times_of
 from funcgrad.integrate.rosenbrock import Rodas5P
 from funcgrad.integrate.singly_implicit import Kvaerno5
 from funcgrad.tensor.tensor import Tensor, wrap
 
 METHODS: Final[Mapping[str, Method]] = MappingProxyType(
-    {method.name: method for method in (RK45, Kvaerno5(), Rodas5P(), BDF())}
+    {
+        method.name: method
+        for method in (RK45, DOP853, TSIT5, LEAPFROG, Kvaerno5(), Rodas5P(), Radau(), BDF())
+    }
 )
 """The methods by the names that users pass."""
 
@@ -120,6 +126,40 @@ def _check_times(first: Tensor, last: Tensor, times: Tensor | None) -> None:
                 "solve_ivp: t_eval is not in the order of t_span. Sort it; if t1 < t0, in"
                 " descending order.",
             )
+
+
+def check_method(method: Method, system: System, settings: Settings, mass: Any) -> Settings:
+    """Check that a method can solve an equation; leapfrog gets the size of its steps.
+
+    Raises
+    ------
+    ArgumentError, TreeError
+        The method does not fit.
+    """
+    if mass is not None and method.evaluations is not None:
+        raise placed(
+            ArgumentError,
+            f"solve_ivp: mass needs a method like 'Radau', got the explicit {method.name!r}.",
+        )
+    if method.name != "leapfrog":
+        return settings
+    size = min(settings.hmax, settings.first or np.inf)
+    if size == np.inf:
+        raise placed(
+            ArgumentError,
+            "solve_ivp: leapfrog takes steps of one size: pass it as first_step.",
+        )
+    shapes = [(leaf.shape, leaf.dtype) for leaf in system.start]
+    half = len(shapes) // 2
+    children = system.tree(system.start)
+    is_pair = isinstance(children, tuple | list) and len(children) == 2
+    if not is_pair or not half or shapes[:half] != shapes[half:]:
+        raise placed(
+            TreeError,
+            "solve_ivp: leapfrog solves for places and momenta: y0 has to be a pair (q, p) of like"
+            f" trees, and fun has to return (dq/dt, dp/dt); got y0 = {described(children)}.",
+        )
+    return settings._replace(first=size)
 
 
 def settings_of(

@@ -1,12 +1,11 @@
 """All accepted steps of a solution, one after the other, and the solution between their ends.
 
 >>> import funcgrad as fg
->>> settings = Settings(1e-3, 1e-6, 100, float("inf"))
->>> equation = equation_of(lambda y, t: [-y[0]], settings, np.dtype(float))
->>> first, last = fg.tensor(0.0), fg.tensor(1.0)
->>> steps = recorded(equation, [fg.tensor(1.0)], (first, last, last), RK45, 16)
->>> int(steps.number), steps.ends[:3]
-(7, Tensor([0.00100..., 0.01100..., 0.11101...]))
+>>> sol = fg.integrate.solve_ivp(lambda t, y: -y, (0.0, 1.0), 1.0, dense_output=True).sol
+>>> sol.ts
+Tensor([0.        , 0.10001..., 0.55405..., 1.        ])
+>>> sol(0.5), fg.grad(sol)(0.5)
+(Tensor(0.60653...), Tensor(-0.60648...))
 """
 
 from __future__ import annotations
