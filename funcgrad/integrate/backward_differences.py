@@ -119,12 +119,13 @@ class BDF:
     order: int = 1
     dense_count: int = MOST_ORDER
     evaluations: int | None = None
+    is_sparse: bool = False
 
     def begin(
         self, equation: Equation, y: Leaves, slope: Leaves, t: Tensor, size: Tensor
     ) -> tuple[BackwardDifferences, Counts]:
         """Begin with order 1."""
-        system = VectorEquation.of(equation, y)
+        system = VectorEquation.of(equation, y, self.is_sparse)
         start = system.form.vector(y)
         jacobian = stop_gradient(system.jacobian(stop_gradient(start), t))
         h = size.astype(start.dtype)
@@ -149,7 +150,10 @@ class BDF:
         self, equation: Equation, y: Leaves, slope: Leaves, t: Tensor, step: Tensor, memory: Any
     ) -> Attempt:
         """Try a step."""
-        system, before = VectorEquation.of(equation, y), BackwardDifferences(*memory)
+        system, before = (
+            VectorEquation.of(equation, y, self.is_sparse),
+            BackwardDifferences(*memory),
+        )
         form, dtype = system.form, system.form.dtype
         ratio = step / before.size
         # Times are rounded, so the size of a step is never exactly the planned one.

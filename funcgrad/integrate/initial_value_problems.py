@@ -17,6 +17,7 @@ from funcgrad._control.carry import count_of, placed
 from funcgrad._hooks.result_watch import watched
 from funcgrad.errors import ArgumentError
 from funcgrad.integrate.events import Event
+from funcgrad.integrate.implicit_options import implicit_options
 from funcgrad.integrate.ivp_arguments import (
     arguments_of,
     check_method,
@@ -72,7 +73,7 @@ def solve_ivp(
     system = System.read(fun, start_of(y0), *arguments_of(args), name=name)
     span, times = times_within(t_span, t_eval, real_dtype(system.start))
     settings = settings_of(rtol, atol, max_step, first_step, max_steps, system)
-    solver = method_of(method)
+    solver, jac, mass = implicit_options(method_of(method), system, jac, mass)
     settings = check_method(solver, system, settings, mass)
     problem = Problem(system, settings, solver, span, jac, mass, _events_of(events))
     if dense_output and derivative == "adjoint":

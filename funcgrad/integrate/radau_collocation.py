@@ -127,12 +127,13 @@ class Radau:
     order: int = 3
     dense_count: int = 3
     evaluations: int | None = None
+    is_sparse: bool = False
 
     def begin(
         self, equation: Equation, y: Leaves, slope: Leaves, t: Tensor, size: Tensor
     ) -> tuple[Collocation, Counts]:
         """Compute the first Jacobian."""
-        system = VectorEquation.of(equation, y)
+        system = VectorEquation.of(equation, y, self.is_sparse)
         start = system.form.vector(y)
         jacobian = stop_gradient(system.jacobian(stop_gradient(start), t))
         real, pair = self._factors(system, jacobian, size)
@@ -180,7 +181,7 @@ class Radau:
         self, equation: Equation, y: Leaves, slope: Leaves, t: Tensor, step: Tensor, memory: Any
     ) -> Attempt:
         """Try a step."""
-        system, before = VectorEquation.of(equation, y), Collocation(*memory)
+        system, before = VectorEquation.of(equation, y, self.is_sparse), Collocation(*memory)
         form = system.form
         start, dtype = form.vector(y), form.dtype
         now, is_new = self._prepared(system, before, start, t, step)
@@ -247,7 +248,7 @@ class Radau:
 
         length = fnp.where(now.last_step == 0, 1.0, now.last_step)
         thetas = (1.0 + NODES.astype(t.dtype) * step / length).astype(dtype)
-        exponents = np.arange(1, 4)
+        exponents = np.arange(1.0, 4.0).astype(dtype)
         guess = (thetas[:, None] ** exponents - 1.0) @ now.powers
         return stage_root(
             residual,

@@ -146,6 +146,7 @@ class Rodas5P:
     order: int = 4
     dense_count: int = 3
     evaluations: int | None = None
+    is_sparse: bool = False
 
     def begin(
         self, equation: Equation, y: Leaves, slope: Leaves, t: Tensor, size: Tensor
@@ -157,7 +158,7 @@ class Rodas5P:
         self, equation: Equation, y: Leaves, slope: Leaves, t: Tensor, step: Tensor, memory: Any
     ) -> Attempt:
         """Try a step."""
-        system = VectorEquation.of(equation, y)
+        system = VectorEquation.of(equation, y, self.is_sparse)
         form = system.form
         dtype = form.dtype
         start, h = form.vector(y), step.astype(dtype)

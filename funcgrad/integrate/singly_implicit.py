@@ -134,12 +134,13 @@ class Kvaerno5:
     order: int = 4
     dense_count: int = 3
     evaluations: int | None = None
+    is_sparse: bool = False
 
     def begin(
         self, equation: Equation, y: Leaves, slope: Leaves, t: Tensor, size: Tensor
     ) -> tuple[KeptJacobian, Counts]:
         """Compute the first Jacobian, and y' from M y'."""
-        system = VectorEquation.of(equation, y)
+        system = VectorEquation.of(equation, y, self.is_sparse)
         start, k = system.form.vector(y), system.form.vector(slope)
         if equation.mass is not None:
             k = fnp.linalg.solve(equation.mass.astype(k.dtype), k, failed="nan")
@@ -150,7 +151,7 @@ class Kvaerno5:
         self, equation: Equation, y: Leaves, slope: Leaves, t: Tensor, step: Tensor, memory: Any
     ) -> Attempt:
         """Try a step."""
-        system = VectorEquation.of(equation, y)
+        system = VectorEquation.of(equation, y, self.is_sparse)
         form, before = system.form, KeptJacobian(*memory)
         start, h = form.vector(y), step.astype(form.dtype)
         jacobian = cond(

@@ -11,6 +11,9 @@ Tensor([1., 2., 3., 4.])
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
+from importlib.util import find_spec
 from math import prod
 from typing import Any, TypeAlias
 
@@ -20,10 +23,13 @@ import funcgrad.numpy as fnp
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._transforms.forward import jvp
 from funcgrad._transforms.jacobian import jacfwd
+from funcgrad.errors import FuncgradError
+from funcgrad.implicit.direct import FEWEST_SPARSE, is_sparse_enough
 from funcgrad.integrate.methods import Equation, Leaves
 from funcgrad.integrate.right_hand_side import real_dtype
 from funcgrad.scipy.sparse.direct_solvers import spsolve
 from funcgrad.sparse.constructors import eye
+from funcgrad.sparse.jacobians import jacobian as sparse_jacobian
 from funcgrad.sparse.patterns import Pattern
 from funcgrad.sparse.sparse_arrays import SparseArray, sparse_operand
 from funcgrad.tensor.tensor import Tensor, wrap
@@ -97,30 +103,46 @@ class VectorEquation:
     ----------
     equation : Equation
     form : VectorForm
+    is_sparse : bool
+        Whether the Jacobian is a sparse matrix, whatever its size.
     """
 
     equation: Equation
     form: VectorForm
+    is_sparse: bool
 
     @classmethod
-    def of(cls, equation: Equation, y: Leaves) -> VectorEquation:
+    def of(cls, equation: Equation, y: Leaves, is_sparse: bool) -> VectorEquation:
         """Write an equation for leaves as an equation for one vector."""
-        return cls(equation, VectorForm.of(y))
+        return cls(equation, VectorForm.of(y), is_sparse)
 
     def f(self, v: Tensor, t: Tensor) -> Tensor:
         """The right-hand side."""
         return self.form.vector(self.equation.f(self.form.leaves(v), t))
 
     def jacobian(self, v: Tensor, t: Tensor) -> Matrix:
-        """The derivative of the right-hand side with respect to the vector."""
+        """The derivative of the right-hand side with respect to the vector.
+
+        From 200 elements on it is sparse if its pattern is; see ``fg.implicit.direct_solve``.
+        """
         if self.equation.jacobian is None:
-            matrix: Matrix = jacfwd(lambda v: self.f(v, t))(v)
-            return matrix
-        matrix = self.equation.jacobian(self.form.leaves(v), t)
+            matrix = self._own_jacobian(lambda v: self.f(v, t), v)
+        else:
+            matrix = self.equation.jacobian(self.form.leaves(v), t)
         sparse = sparse_operand(matrix)
         if sparse is None:
             return fnp.asarray(matrix).astype(self.form.dtype)
         return SparseArray(wrap(sparse.data).astype(self.form.dtype), sparse.pattern)
+
+    def _own_jacobian(self, f: Callable[[Tensor], Tensor], v: Tensor) -> Any:
+        derivative = sparse_jacobian(f)
+        if self.is_sparse:
+            return derivative(v)
+        if self.form.size >= FEWEST_SPARSE and find_spec("scipy") is not None:
+            with suppress(FuncgradError):  # the dense matrix does not need a pattern
+                if is_sparse_enough(derivative.pattern(v)):
+                    return derivative(v)
+        return jacfwd(f)(v)
 
     def time_derivative(self, v: Tensor, t: Tensor) -> Tensor:
         """The derivative of the right-hand side with respect to the time."""
