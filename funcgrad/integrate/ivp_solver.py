@@ -349,6 +349,7 @@ def _by_program(
             [*tensors, *others],
             (options, problem.key()),
             inside,
+            at_once=problem.method.evaluations is None,  # a step in Python takes 10 ms
         )
         if results is not None:
             return pytrees.unflatten(pytrees.flatten(template)[1], results)

@@ -47,6 +47,7 @@ def own_results(
     others: list[Tensor],
     options: Hashable,
     run: Callable[[System, Sequence[Any], Sequence[Tensor]], list[Tensor]],
+    at_once: bool = False,
 ) -> list[Tensor] | None:
     """The results of ``run(system, functions, others)`` by a program; None if there is none.
 
@@ -59,6 +60,8 @@ def own_results(
     options : hashable
         All else that ``run`` depends on.
     run : callable
+    at_once : bool
+        Whether the first call stages it, for machine code; see ``LoopPrograms.results``.
     """
     count, split = len(system.start), len(system.start) + len(others)
     structures = (system.state, system.arguments)
@@ -74,7 +77,7 @@ def own_results(
     function = system.function if not functions else _together(system.function, *functions)
     args = [*system.start, *others, *system.parameters]
     key = options, count, len(others), structures, parts
-    return _PROGRAMS.results(function, args, key, loop)
+    return _PROGRAMS.results(function, args, key, loop, at_once)
 
 
 def _together(first: Any, *others: Any) -> Callable[..., Any]:
