@@ -135,7 +135,7 @@ class LoopPrograms:
             _add(self._seen, key, None)
             return None
         made = None
-        if self._is_worth_it(before, parts):
+        if at_once or self._is_worth_it(before, parts):
             made = _made(parts, examples, loop, at_once)
         if made is not None and before is not None:
             made.changes = before.changes + 1
