@@ -28,11 +28,13 @@ if TYPE_CHECKING:
         simpson,
     )
     from funcgrad.integrate.several_variables import dblquad, fixed_quad, nquad
+    from funcgrad.integrate.stiffness import StiffnessWarning
 
 __all__ = [
     "Event",
     "OdeResult",
     "OdeSolution",
+    "StiffnessWarning",
     "cumulative_simpson",
     "cumulative_trapezoid",
     "dblquad",
@@ -54,6 +56,7 @@ _LATE = _LateNames(
         "events": "Event",
         "ivp_results": "OdeResult",
         "records": "OdeSolution",
+        "stiffness": "StiffnessWarning",
         "adaptive_integrals": "quad",
         "sampled_integrals": "cumulative_simpson cumulative_trapezoid romb simpson",
         "several_variables": "dblquad fixed_quad nquad",

@@ -31,6 +31,7 @@ from funcgrad.integrate.records import OdeSolution, Records, recorded
 from funcgrad.integrate.right_hand_side import System
 from funcgrad.integrate.solutions import STIFF, check, moved, outcome_at
 from funcgrad.integrate.steps import Outcome, solved
+from funcgrad.integrate.stiffness import LEAST_STEPS, spectral_radius, warn_if_stiff
 from funcgrad.tensor.tensor import Tensor
 
 _FIRST_STEPS, _FIRST_EVENTS, _GROWTH = 64, 16, 4
@@ -77,7 +78,23 @@ class Solver(NamedTuple):
             groups = [vmap(sol.at)(moments) for moments in (times, *at_events)]
             if own_times:
                 groups[0] = self._ends(records, sol, times, stop)
+        self._look_for_stiffness(times, groups[0], outcome)
         return self._packed(times, own_times, groups, outcome, events, sol if dense else None)
+
+    def _look_for_stiffness(self, times: Tensor, leaves: Leaves, outcome: Outcome) -> None:
+        """Warn if the equation is stiff, outside of transformations."""
+        problem, tried = self.problem, concrete(outcome.tried)
+        if running_traces() or problem.method.evaluations is None or problem.settings.first:
+            return
+        if int(np.asarray(tried)) < LEAST_STEPS or not len(times):
+            return
+        moments = np.asarray(times)
+        inside = np.linspace(moments[0], moments[-1], 8)[1:]
+        places = np.unique([int(np.argmin(abs(moments - t))) for t in inside])
+        samples = [times[places], *[leaf[places] for leaf in leaves]]
+        radii = _by_program(problem, _with_radii, ("radii", len(places)), samples, 0)
+        length = float(abs(outcome.time - problem.span[0]))
+        warn_if_stiff(radii, length, int(np.asarray(tried)), problem.method.name)
 
     def _check(self, outcome: Outcome) -> None:
         if self.failed == "raise":
@@ -125,7 +142,9 @@ class Solver(NamedTuple):
         template = Records(0, *lists, coefficients, 0, 0, 0, 0, 0, work)  # type: ignore[arg-type]
         while True:
             run = partial(_with_records, count=count, dense=dense)
-            records = _by_program(problem, run, ("steps", count, dense), [stop], template)
+            is_long = count > _FIRST_STEPS
+            key = ("steps", count, dense)
+            records = _by_program(problem, run, key, [stop], template, at_once=is_long)
             if number_in(concrete(records.whole)) or count >= most:
                 return records.first(int(number_in(concrete(records.number))))
             count = min(_GROWTH * count, most)
@@ -325,29 +344,38 @@ def _with_events(problem: Problem, *, count: int) -> Happened:
     return happened(equation, problem.system.start, problem.span, problem.scheme, pairs, count)
 
 
+def _with_radii(problem: Problem, times: Tensor, *leaves: Tensor) -> Tensor:
+    f = problem.equation().f
+    return vmap(lambda t, *y: spectral_radius(f, list(y), t))(times, *leaves)
+
+
 def _by_program(
     problem: Problem,
     run: Callable[..., Any],
     options: tuple[Any, ...],
     others: Sequence[Tensor],
     template: Any,
+    at_once: bool = False,
 ) -> Any:
-    """The result of ``run(problem, *others)``, by a program of its own if that is possible."""
-    if all(type(concrete(end)) in RAW for end in problem.span):
-        tensors = problem.tensors()
-        split = len(tensors)
+    """The result of ``run(problem, *others)``, by a program of its own if that is possible.
 
-        def inside(
-            system: System, functions: Sequence[Any], values: Sequence[Tensor]
-        ) -> list[Tensor]:
-            here = problem.joined(system, functions, values[:split])
-            return pytrees.leaves(run(here, *values[split:]))
+    With ``at_once`` it is made at the first call: for many steps that takes less time.
+    """
+    if any(type(concrete(end)) not in RAW for end in problem.span):
+        return run(problem, *others)
+    tensors = problem.tensors()
+    split, options = len(tensors), (options, problem.key())
 
+    def inside(system: System, functions: Sequence[Any], values: Sequence[Tensor]) -> list[Tensor]:
+        here = problem.joined(system, functions, values[:split])
+        return pytrees.leaves(run(here, *values[split:]))
+
+    for _ in range(1 + at_once):
         results = own_results(
             problem.system,
             problem.functions,
             [*tensors, *others],
-            (options, problem.key()),
+            options,
             inside,
             at_once=problem.method.evaluations is None,  # a step in Python takes 10 ms
         )
