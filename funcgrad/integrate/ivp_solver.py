@@ -34,7 +34,7 @@ from funcgrad.integrate.steps import Outcome, solved
 from funcgrad.integrate.stiffness import LEAST_STEPS, spectral_radius, warn_if_stiff
 from funcgrad.tensor.tensor import Tensor
 
-_FIRST_STEPS, _FIRST_EVENTS, _GROWTH = 64, 16, 4
+_FIRST_STEPS, _FIRST_EVENTS, _GROWTH = 64, 16, 16
 """The lengths of the first records outside of ``jit``, and the factor of the next ones."""
 
 
@@ -146,7 +146,7 @@ class Solver(NamedTuple):
             key = ("steps", count, dense)
             records = _by_program(problem, run, key, [stop], template, at_once=is_long)
             if number_in(concrete(records.whole)) or count >= most:
-                return records.first(int(number_in(concrete(records.number))))
+                return records.first(max(1, int(number_in(concrete(records.number)))))
             count = min(_GROWTH * count, most)
 
     def _own_times(self, records: Records, stop: Tensor) -> Tensor:
