@@ -30,9 +30,9 @@ from funcgrad._programs.equation import spec_inside
 from funcgrad._transforms.custom import custom_vjp
 from funcgrad._transforms.reverse import vjp
 from funcgrad._transforms.stop import stop_gradient
-from funcgrad.integrate.methods import Leaves, Settings
 from funcgrad.integrate.right_hand_side import Slope, real_dtype
 from funcgrad.integrate.solutions import check, outcome_at
+from funcgrad.integrate.step_methods import Leaves, Settings
 from funcgrad.integrate.steps import Outcome, Scheme
 from funcgrad.tensor.tensor import Tensor, wrap
 

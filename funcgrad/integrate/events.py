@@ -28,7 +28,7 @@ from funcgrad._transforms.stop import stop_gradient
 from funcgrad.errors import ArgumentError, DtypeError, FunctionError, ShapeError
 from funcgrad.implicit.roots import custom_root
 from funcgrad.integrate.explicit_pairs import RK45
-from funcgrad.integrate.methods import Equation, Leaves, RightHandSide
+from funcgrad.integrate.step_methods import Equation, Leaves, RightHandSide
 from funcgrad.integrate.steps import Scheme, State, Way, begun, between, tried
 from funcgrad.tensor.tensor import Tensor
 

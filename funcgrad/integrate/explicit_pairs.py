@@ -14,7 +14,8 @@ from typing import Final
 
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad.integrate import dormand_prince, tsitouras
-from funcgrad.integrate.methods import (
+from funcgrad.integrate.right_hand_side import real_dtype
+from funcgrad.integrate.step_methods import (
     Attempt,
     Counts,
     Equation,
@@ -23,7 +24,6 @@ from funcgrad.integrate.methods import (
     plus,
     weighted,
 )
-from funcgrad.integrate.right_hand_side import real_dtype
 from funcgrad.tensor.tensor import Tensor
 
 

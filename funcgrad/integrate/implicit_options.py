@@ -21,11 +21,11 @@ from funcgrad._core.trace import RAW, concrete
 from funcgrad._core.users_values import described, operand
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
 from funcgrad.integrate.backward_differences import BDF
-from funcgrad.integrate.methods import Method
 from funcgrad.integrate.radau_collocation import Radau
 from funcgrad.integrate.right_hand_side import System
 from funcgrad.integrate.rosenbrock import Rodas5P
 from funcgrad.integrate.singly_implicit import Kvaerno5
+from funcgrad.integrate.step_methods import Method
 from funcgrad.sparse.sparse_arrays import SparseArray, sparse_operand
 from funcgrad.tensor.tensor import Tensor, wrap
 

@@ -23,12 +23,12 @@ from funcgrad.errors import ArgumentError, DtypeError, ShapeError, TreeError
 from funcgrad.integrate.backward_differences import BDF
 from funcgrad.integrate.explicit_pairs import RK45, TSIT5
 from funcgrad.integrate.leapfrog import LEAPFROG
-from funcgrad.integrate.methods import Method, Settings
 from funcgrad.integrate.order_eight import DOP853
 from funcgrad.integrate.radau_collocation import Radau
 from funcgrad.integrate.right_hand_side import System, times_of
 from funcgrad.integrate.rosenbrock import Rodas5P
 from funcgrad.integrate.singly_implicit import Kvaerno5
+from funcgrad.integrate.step_methods import Method, Settings
 from funcgrad.tensor.tensor import Tensor, wrap
 
 METHODS: Final[Mapping[str, Method]] = MappingProxyType(

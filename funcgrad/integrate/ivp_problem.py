@@ -22,7 +22,9 @@ from funcgrad._core.trace import RAW, concrete, running_traces
 from funcgrad._transforms.stop import stop_gradient
 from funcgrad.integrate.events import Condition, Event, number_of
 from funcgrad.integrate.explicit_pairs import RK45
-from funcgrad.integrate.methods import (
+from funcgrad.integrate.right_hand_side import System, real_dtype
+from funcgrad.integrate.solutions import functions_of
+from funcgrad.integrate.step_methods import (
     Counts,
     Equation,
     Leaves,
@@ -31,8 +33,6 @@ from funcgrad.integrate.methods import (
     Settings,
     equation_of,
 )
-from funcgrad.integrate.right_hand_side import System, real_dtype
-from funcgrad.integrate.solutions import functions_of
 from funcgrad.integrate.steps import Outcome, Scheme
 from funcgrad.tensor.tensor import Tensor
 

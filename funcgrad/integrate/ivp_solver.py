@@ -25,11 +25,11 @@ from funcgrad.integrate.adjoint import adjoint_outcome
 from funcgrad.integrate.events import Happened, event_times, happened
 from funcgrad.integrate.ivp_problem import Problem, fixed_slope
 from funcgrad.integrate.ivp_results import OdeResult, status_of
-from funcgrad.integrate.methods import Counts, Leaves
 from funcgrad.integrate.own_loop import own_results
 from funcgrad.integrate.records import OdeSolution, Records, recorded
 from funcgrad.integrate.right_hand_side import System
 from funcgrad.integrate.solutions import STIFF, check, moved, outcome_at
+from funcgrad.integrate.step_methods import Counts, Leaves
 from funcgrad.integrate.steps import Outcome, solved
 from funcgrad.integrate.stiffness import LEAST_STEPS, spectral_radius, warn_if_stiff
 from funcgrad.tensor.tensor import Tensor

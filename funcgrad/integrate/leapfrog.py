@@ -14,8 +14,8 @@ from collections.abc import Sequence
 
 import funcgrad.numpy as fnp
 from funcgrad._base.fast_dataclass import dataclass
-from funcgrad.integrate.methods import Attempt, Counts, Equation, Leaves, plus, weighted
 from funcgrad.integrate.right_hand_side import real_dtype
+from funcgrad.integrate.step_methods import Attempt, Counts, Equation, Leaves, plus, weighted
 from funcgrad.tensor.tensor import Tensor
 
 

@@ -22,7 +22,7 @@ from funcgrad._core.pytrees import Structure
 from funcgrad._core.users_values import ArrayLike, operand
 from funcgrad._transforms.batch import vmap
 from funcgrad.errors import ShapeError
-from funcgrad.integrate.methods import Equation, Leaves, Method
+from funcgrad.integrate.step_methods import Equation, Leaves, Method
 from funcgrad.integrate.steps import State, begun, tried
 from funcgrad.tensor.tensor import Tensor, wrap
 

@@ -16,7 +16,7 @@ import numpy as np
 import funcgrad.numpy as fnp
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._control.scans import scan
-from funcgrad.integrate.methods import Attempt, Counts, Equation, Leaves
+from funcgrad.integrate.step_methods import Attempt, Counts, Equation, Leaves
 from funcgrad.integrate.stiff_equations import VectorEquation
 from funcgrad.tensor.tensor import Tensor
 

@@ -21,8 +21,8 @@ from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._control.choices import cond
 from funcgrad._control.scans import scan
 from funcgrad._transforms.stop import stop_gradient
-from funcgrad.integrate.methods import Attempt, Counts, Equation, Leaves
 from funcgrad.integrate.stage_newton import SLOW, Convergence, stage_root, tolerance_of
+from funcgrad.integrate.step_methods import Attempt, Counts, Equation, Leaves
 from funcgrad.integrate.stiff_equations import Matrix, VectorEquation
 from funcgrad.tensor.tensor import Tensor
 

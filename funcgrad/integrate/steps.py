@@ -26,7 +26,8 @@ from funcgrad._control.whiles import while_loop
 from funcgrad._core import pytrees
 from funcgrad._transforms.stop import stop_gradient
 from funcgrad.integrate.explicit_pairs import RK45
-from funcgrad.integrate.methods import (
+from funcgrad.integrate.right_hand_side import real_dtype
+from funcgrad.integrate.step_methods import (
     GREATEST_ERROR,
     Attempt,
     Counts,
@@ -39,7 +40,6 @@ from funcgrad.integrate.methods import (
     plus,
     weighted,
 )
-from funcgrad.integrate.right_hand_side import real_dtype
 from funcgrad.tensor.tensor import Tensor
 
 TOO_MANY, TOO_SMALL, DISORDER = 1, 2, 3

@@ -25,8 +25,8 @@ from funcgrad._transforms.forward import jvp
 from funcgrad._transforms.jacobian import jacfwd
 from funcgrad.errors import FuncgradError
 from funcgrad.implicit.direct import FEWEST_SPARSE, is_sparse_enough
-from funcgrad.integrate.methods import Equation, Leaves
 from funcgrad.integrate.right_hand_side import real_dtype
+from funcgrad.integrate.step_methods import Equation, Leaves
 from funcgrad.scipy.sparse.direct_solvers import spsolve
 from funcgrad.sparse.constructors import eye
 from funcgrad.sparse.jacobians import jacobian as sparse_jacobian

@@ -13,10 +13,10 @@ import funcgrad.numpy as fnp
 from funcgrad.errors import ConvergenceError
 from funcgrad.integrate import solve_ivp
 from funcgrad.integrate.backward_differences import BDF
-from funcgrad.integrate.methods import Settings, equation_of
 from funcgrad.integrate.radau_collocation import Radau
 from funcgrad.integrate.rosenbrock import Rodas5P
 from funcgrad.integrate.singly_implicit import Kvaerno5
+from funcgrad.integrate.step_methods import Settings, equation_of
 from funcgrad.integrate.steps import Scheme, solved
 from tests.integrate.stiff_problems import STIFF_PROBLEMS, StiffProblem, hires, robertson
 
