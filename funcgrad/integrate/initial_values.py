@@ -21,10 +21,10 @@ from funcgrad._hints.lookup import answering
 from funcgrad._hooks.result_watch import watched
 from funcgrad.errors import ArgumentError
 from funcgrad.integrate.adjoint import adjoint_solution
-from funcgrad.integrate.methods import Settings
 from funcgrad.integrate.own_loop import own_outcome
 from funcgrad.integrate.right_hand_side import System, real_dtype, times_of
 from funcgrad.integrate.solutions import solution
+from funcgrad.integrate.step_methods import Settings
 from funcgrad.tensor.tensor import Tensor
 
 

@@ -16,8 +16,8 @@ from typing import Any, Final
 
 from funcgrad._staging.loop_programs import LoopPrograms
 from funcgrad._staging.static_arguments import parts_of
-from funcgrad.integrate.methods import Leaves, Settings
 from funcgrad.integrate.right_hand_side import System, real_dtype
+from funcgrad.integrate.step_methods import Leaves, Settings
 from funcgrad.integrate.steps import Outcome, solved
 from funcgrad.tensor.tensor import Tensor
 

@@ -23,8 +23,8 @@ from funcgrad._transforms.stager import Staged
 from funcgrad._transforms.stop import stop_gradient
 from funcgrad.errors import ArgumentError, ConvergenceError
 from funcgrad.integrate.explicit_pairs import RK45
-from funcgrad.integrate.methods import Leaves, RightHandSide, Settings
 from funcgrad.integrate.right_hand_side import Slope, real_dtype
+from funcgrad.integrate.step_methods import Leaves, RightHandSide, Settings
 from funcgrad.integrate.steps import DISORDER, TOO_MANY, Outcome, Scheme, solved
 from funcgrad.tensor.tensor import Tensor
 

@@ -21,7 +21,7 @@ import numpy as np
 import funcgrad.numpy as fnp
 from funcgrad._base.users_line import warn_user
 from funcgrad._transforms.forward import jvp
-from funcgrad.integrate.methods import Leaves, RightHandSide
+from funcgrad.integrate.step_methods import Leaves, RightHandSide
 from funcgrad.tensor.tensor import Tensor
 
 LEAST_STEPS: Final = 200

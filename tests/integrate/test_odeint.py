@@ -13,7 +13,7 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.integrate import dormand_prince
 from funcgrad.integrate.explicit_pairs import RK45
-from funcgrad.integrate.methods import Settings
+from funcgrad.integrate.step_methods import Settings
 from funcgrad.integrate.steps import solved
 from tests.together import together
 
