@@ -95,23 +95,10 @@ def _backward(
     places = [k for k, value in enumerate(every) if is_inexact(value.dtype)]
     followed = [every[k] for k in places]
     precision = real_dtype(solutions)
-    if isinstance(settings.atol, tuple):
-        least = min(float(np.min(np.asarray(size))) for size in settings.atol)
-        more = tuple([least for _ in followed])
-        settings = settings._replace(atol=(*settings.atol, *settings.atol, *more))
-
-    def pulled(y: Leaves, t: Tensor, adjoint: Leaves) -> tuple[Leaves, Leaves, Leaves]:
-        def of_both(y: Leaves, parameters: Leaves) -> Leaves:
-            values = list(every)
-            for place, value in zip(places, parameters, strict=True):
-                values[place] = value
-            return f(y, t, values)
-
-        slope, pull = vjp(of_both, y, followed)
-        return slope, *pull(adjoint)
+    settings = _with_more_leaves(settings, len(followed))
 
     def augmented(state: tuple[Leaves, Leaves, Leaves], t: Tensor) -> tuple[Leaves, Leaves, Leaves]:
-        slope, of_y, of_parameters = pulled(state[0], t, state[1])
+        slope, of_y, of_parameters = _pulled(f, every, places, state[0], t, state[1])
         return slope, [-x for x in of_y], [-x for x in of_parameters]
 
     sizes = (len(solutions), 2 * len(solutions))
@@ -151,6 +138,30 @@ def _backward(
         of_parameters[place] = total
     start = [a + ct[0] for a, ct in zip(adjoint, cts, strict=True)]
     return start, fnp.concatenate([of_first[None], of_times]), of_parameters
+
+
+def _pulled(
+    f: Slope, every: list[Tensor], places: list[int], y: Leaves, t: Tensor, adjoint: Leaves
+) -> tuple[Leaves, Leaves, Leaves]:
+    """Return the slope, and a cotangent of it pulled back to y and to the parameters."""
+
+    def of_both(y: Leaves, parameters: Leaves) -> Leaves:
+        values = list(every)
+        for place, value in zip(places, parameters, strict=True):
+            values[place] = value
+        return f(y, t, values)
+
+    slope, pull = vjp(of_both, y, [every[place] for place in places])
+    return slope, *pull(adjoint)
+
+
+def _with_more_leaves(settings: Settings, count: int) -> Settings:
+    """Absolute tolerances for cotangents, too: the least one for those of parameters."""
+    if not isinstance(settings.atol, tuple):
+        return settings
+    least = min(float(np.min(np.asarray(size))) for size in settings.atol)
+    more = tuple([least for _ in range(count)])
+    return settings._replace(atol=(*settings.atol, *settings.atol, *more))
 
 
 def _with_closed_values(

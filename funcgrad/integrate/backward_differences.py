@@ -20,7 +20,7 @@ from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._control.choices import cond
 from funcgrad._transforms.stop import stop_gradient
 from funcgrad.integrate.stage_newton import Convergence, stage_root, tolerance_of
-from funcgrad.integrate.step_methods import Attempt, Counts, Equation, Leaves
+from funcgrad.integrate.step_methods import Attempt, Counts, Leaves, OdeEquation
 from funcgrad.integrate.stiff_equations import Matrix, VectorEquation
 from funcgrad.tensor.tensor import Tensor
 
@@ -122,7 +122,7 @@ class BDF:
     is_sparse: bool = False
 
     def begin(
-        self, equation: Equation, y: Leaves, slope: Leaves, t: Tensor, size: Tensor
+        self, equation: OdeEquation, y: Leaves, slope: Leaves, t: Tensor, size: Tensor
     ) -> tuple[BackwardDifferences, Counts]:
         """Begin with order 1."""
         system = VectorEquation.of(equation, y, self.is_sparse)
@@ -147,7 +147,7 @@ class BDF:
         return memory, Counts(0, 1, 1)
 
     def attempt(
-        self, equation: Equation, y: Leaves, slope: Leaves, t: Tensor, step: Tensor, memory: Any
+        self, equation: OdeEquation, y: Leaves, slope: Leaves, t: Tensor, step: Tensor, memory: Any
     ) -> Attempt:
         """Try a step."""
         system, before = (

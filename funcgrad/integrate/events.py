@@ -5,7 +5,7 @@ finds the zero on the interpolation of that step by a bracket that shrinks to ne
 Here times are constants; ``event_time`` gives them their derivatives, by the implicit function
 theorem: g(t, y(t)) = 0 gives dt = -dg / (∂g/∂t + ∂g/∂y y').
 
->>> theta = crossing(lambda x: x * x - 0.25, fnp.asarray(-0.25), fnp.asarray(0.75), True)
+>>> theta = _crossing(lambda x: x * x - 0.25, fnp.asarray(-0.25), fnp.asarray(0.75), True)
 >>> float(theta)
 0.5
 """
@@ -28,7 +28,7 @@ from funcgrad._transforms.stop import stop_gradient
 from funcgrad.errors import ArgumentError, DtypeError, FunctionError, ShapeError
 from funcgrad.implicit.roots import custom_root
 from funcgrad.integrate.explicit_pairs import RK45
-from funcgrad.integrate.step_methods import Equation, Leaves, RightHandSide
+from funcgrad.integrate.step_methods import Leaves, OdeEquation, RightHandSide
 from funcgrad.integrate.steps import Scheme, State, Way, begun, between, tried
 from funcgrad.tensor.tensor import Tensor
 
@@ -139,7 +139,7 @@ class Happened(NamedTuple):
     stopped: Tensor
 
 
-class _Watch(NamedTuple):
+class _Noted(NamedTuple):
     signs: list[Tensor]
     times: list[Tensor]
     counts: list[Tensor]
@@ -148,7 +148,7 @@ class _Watch(NamedTuple):
 
 
 def happened(
-    equation: Equation,
+    equation: OdeEquation,
     start: Leaves,
     span: tuple[Tensor, Tensor],
     scheme: Scheme,
@@ -161,19 +161,19 @@ def happened(
     values = [condition(first, start) for _, condition in events]
     buffer = fnp.full((most,), np.nan, equation.dtype)
     none = fnp.zeros((), int)
-    watch = _Watch(values, [buffer for _ in events], [none for _ in events], last, none > 0)
+    watch = _Noted(values, [buffer for _ in events], [none for _ in events], last, none > 0)
 
     def goes_on(fields: tuple[Any, Any]) -> Tensor:
-        state, watch = State(*fields[0]), _Watch(*fields[1])
+        state, watch = State(*fields[0]), _Noted(*fields[1])
         return way.before(state, last) & (state.status == 0) & ~watch.stopped
 
     def step(fields: tuple[Any, Any]) -> tuple[Any, Any]:
-        state, watch = State(*fields[0]), _Watch(*fields[1])
+        state, watch = State(*fields[0]), _Noted(*fields[1])
         state = tried(scheme.method, equation, state, way)
         return tuple(state), tuple(_watched(scheme, state, way, watch, events))
 
     ended, noted = while_loop(goes_on, step, (tuple(state), tuple(watch)))
-    state, watch = State(*ended), _Watch(*noted)
+    state, watch = State(*ended), _Noted(*noted)
     stop = fnp.where(watch.stopped, watch.stop, last)
     known = [fnp.where(fnp.isnan(times), stop, times) for times in watch.times]
     return Happened(known, watch.counts, stop, watch.stopped)
@@ -183,9 +183,9 @@ def _watched(
     scheme: Scheme,
     state: State,
     way: Way,
-    watch: _Watch,
+    watch: _Noted,
     events: Sequence[tuple[Event, Condition]],
-) -> _Watch:
+) -> _Noted:
     """Look for events in the last step, and note them."""
     accepted = ~state.refused
     length = state.end - state.start
@@ -200,7 +200,7 @@ def _watched(
         rises, falls = (before < 0) & (now >= 0), (before > 0) & (now <= 0)
         passes = rises | falls if not event.direction else (rises if event.direction > 0 else falls)
         passes = passes & accepted
-        theta = crossing(along, before, now, passes)
+        theta = _crossing(along, before, now, passes)
         roots.append(fnp.where(theta >= 1, state.end, state.start + theta * length))
         fired.append(passes)
         values.append(fnp.where(accepted, now, before))
@@ -216,10 +216,10 @@ def _watched(
         place = (fnp.arange(buffer.size) == count) & noted
         times.append(fnp.where(place, root, buffer))
         counts.append(count + noted.astype(count.dtype))
-    return _Watch(values, times, counts, stop, stopped)
+    return _Noted(values, times, counts, stop, stopped)
 
 
-def crossing(f: Callable[[Tensor], Tensor], at_0: Tensor, at_1: Tensor, wanted: Any) -> Tensor:
+def _crossing(f: Callable[[Tensor], Tensor], at_0: Tensor, at_1: Tensor, wanted: Any) -> Tensor:
     """The place between 0 and 1 where f passes zero: the first number behind it.
 
     The bracket shrinks by the secant of Illinois, and by bisection at every third step, until its

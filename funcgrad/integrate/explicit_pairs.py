@@ -18,8 +18,8 @@ from funcgrad.integrate.right_hand_side import real_dtype
 from funcgrad.integrate.step_methods import (
     Attempt,
     Counts,
-    Equation,
     Leaves,
+    OdeEquation,
     RightHandSide,
     plus,
     weighted,
@@ -65,7 +65,7 @@ class ExplicitPair:
         return len(self.nodes)
 
     def begin(
-        self, equation: Equation, y: Leaves, slope: Leaves, t: Tensor, size: Tensor
+        self, equation: OdeEquation, y: Leaves, slope: Leaves, t: Tensor, size: Tensor
     ) -> tuple[tuple[()], Counts]:
         """No memory is needed."""
         return (), Counts(0)
@@ -85,7 +85,13 @@ class ExplicitPair:
         return end, slopes
 
     def attempt(
-        self, equation: Equation, y: Leaves, slope: Leaves, t: Tensor, step: Tensor, memory: object
+        self,
+        equation: OdeEquation,
+        y: Leaves,
+        slope: Leaves,
+        t: Tensor,
+        step: Tensor,
+        memory: object,
     ) -> Attempt:
         """Try a step."""
         new, slopes = self.stages_of(equation.f, y, slope, t, step)
@@ -106,12 +112,12 @@ class ExplicitPair:
         leaves = []
         for a, b, k, last, bend in zip(y, new, slope, new_slope, dense[0], strict=True):
             real = real_dtype([a])
-            part, complement, h = [x.astype(real) for x in (theta, 1 - theta, step)]
+            share, complement, h = [x.astype(real) for x in (theta, 1 - theta, step)]
             rise = b - a
             first = h * k - rise
             second = rise - h * last - first
             leaves.append(
-                a + part * (rise + complement * (first + part * (second + complement * bend)))
+                a + share * (rise + complement * (first + share * (second + complement * bend)))
             )
         return leaves
 

@@ -25,7 +25,7 @@ from funcgrad.integrate.radau_collocation import Radau
 from funcgrad.integrate.right_hand_side import System
 from funcgrad.integrate.rosenbrock import Rodas5P
 from funcgrad.integrate.singly_implicit import Kvaerno5
-from funcgrad.integrate.step_methods import Method
+from funcgrad.integrate.step_methods import StepMethod
 from funcgrad.sparse.sparse_arrays import SparseArray, sparse_operand
 from funcgrad.tensor.tensor import Tensor, wrap
 
@@ -33,8 +33,8 @@ IMPLICIT = BDF | Kvaerno5 | Radau | Rodas5P
 
 
 def implicit_options(
-    method: Method, system: System, jac: Any, mass: Any
-) -> tuple[Method, Callable[..., Any] | None, Tensor | None]:
+    method: StepMethod, system: System, jac: Any, mass: Any
+) -> tuple[StepMethod, Callable[..., Any] | None, Tensor | None]:
     """Check the Jacobian and the mass matrix, and return them with the method.
 
     Raises
@@ -82,7 +82,7 @@ def implicit_options(
     return method, lambda t, y, *args: constant, matrix
 
 
-def _mass(mass: Any, size: int, method: Method) -> Tensor:
+def _mass(mass: Any, size: int, method: StepMethod) -> Tensor:
     matrix = wrap(operand(mass, "solve_ivp: mass"))
     if matrix.dtype.kind not in "biuf":
         raise placed(DtypeError, f"solve_ivp: mass has to be a real matrix, got {described(mass)}.")

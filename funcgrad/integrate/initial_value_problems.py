@@ -26,9 +26,9 @@ from funcgrad.integrate.ivp_arguments import (
     start_of,
     times_within,
 )
-from funcgrad.integrate.ivp_problem import Problem
+from funcgrad.integrate.ivp_problem import IvpProblem
 from funcgrad.integrate.ivp_results import OdeResult
-from funcgrad.integrate.ivp_solver import Solver
+from funcgrad.integrate.ivp_solver import IvpSolver
 from funcgrad.integrate.right_hand_side import System, real_dtype
 
 
@@ -194,16 +194,21 @@ def solve_ivp(
     settings = settings_of(rtol, atol, max_step, first_step, max_steps, system)
     solver, jac, mass = implicit_options(method_of(method), system, jac, mass)
     settings = check_method(solver, system, settings, mass)
-    problem = Problem(system, settings, solver, span, jac, mass, _events_of(events))
+    problem = IvpProblem(system, settings, solver, span, jac, mass, _events_of(events))
     if dense_output and derivative == "adjoint":
         raise placed(
             ArgumentError,
             f"{name}: dense_output needs derivative='steps': the adjoint equation starts at times"
             " that are known, as t_eval is.",
         )
+    if mass is not None and derivative == "adjoint":
+        raise placed(
+            ArgumentError,
+            f"{name}: mass needs derivative='steps': the adjoint equation is solved without it.",
+        )
     if max_events is not None:
         count_of(name, "max_events", max_events)
-    return Solver(problem, max_steps, max_events, derivative, failed).result(times, dense_output)
+    return IvpSolver(problem, max_steps, max_events, derivative, failed).result(times, dense_output)
 
 
 def _events_of(events: Any) -> tuple[Event, ...]:

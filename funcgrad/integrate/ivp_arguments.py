@@ -28,10 +28,10 @@ from funcgrad.integrate.radau_collocation import Radau
 from funcgrad.integrate.right_hand_side import System, times_of
 from funcgrad.integrate.rosenbrock import Rodas5P
 from funcgrad.integrate.singly_implicit import Kvaerno5
-from funcgrad.integrate.step_methods import Method, Settings
+from funcgrad.integrate.step_methods import Settings, StepMethod
 from funcgrad.tensor.tensor import Tensor, wrap
 
-METHODS: Final[Mapping[str, Method]] = MappingProxyType(
+METHODS: Final[Mapping[str, StepMethod]] = MappingProxyType(
     {
         method.name: method
         for method in (RK45, DOP853, TSIT5, LEAPFROG, Kvaerno5(), Rodas5P(), Radau(), BDF())
@@ -54,7 +54,7 @@ def arguments_of(args: Any) -> tuple[Any, ...]:
     return args if isinstance(args, tuple) else (args,)
 
 
-def method_of(method: Any) -> Method:
+def method_of(method: Any) -> StepMethod:
     """The method of a name.
 
     Raises
@@ -128,7 +128,7 @@ def _check_times(first: Tensor, last: Tensor, times: Tensor | None) -> None:
             )
 
 
-def check_method(method: Method, system: System, settings: Settings, mass: Any) -> Settings:
+def check_method(method: StepMethod, system: System, settings: Settings, mass: Any) -> Settings:
     """Check that a method can solve an equation; leapfrog gets the size of its steps.
 
     Raises
@@ -172,21 +172,21 @@ def settings_of(
     ArgumentError
         A value is not allowed.
     """
-    relative = number_at_least("rtol", rtol, 0.0)
+    relative = _number_at_least("rtol", rtol, 0.0)
     absolute = _absolute(atol, system)
     if not relative and not np.max(np.asarray(pytrees.leaves(absolute), float), initial=0.0):
         raise placed(
             ArgumentError, "solve_ivp: rtol and atol are both 0; no solution is that exact."
         )
-    longest = number_at_least("max_step", max_step, 0.0, positive=True)
+    longest = _number_at_least("max_step", max_step, 0.0, positive=True)
     first = None
     if first_step is not None:
-        first = number_at_least("first_step", first_step, 0.0, positive=True)
+        first = _number_at_least("first_step", first_step, 0.0, positive=True)
     most = 10_000 if max_steps is None else count_of("solve_ivp", "max_steps", max_steps)
     return Settings(relative, absolute, most, longest, first)
 
 
-def number_at_least(name: str, value: Any, least: float, positive: bool = False) -> float:
+def _number_at_least(name: str, value: Any, least: float, positive: bool = False) -> float:
     """Check an option that is one number.
 
     Raises
@@ -207,7 +207,7 @@ def number_at_least(name: str, value: Any, least: float, positive: bool = False)
 def _absolute(atol: Any, system: System) -> Any:
     """The absolute tolerance: a number, or nested tuples for each leaf of y."""
     if isinstance(atol, int | float | np.number):
-        return number_at_least("atol", atol, 0.0)
+        return _number_at_least("atol", atol, 0.0)
     if isinstance(atol, list):
         atol = np.asarray(atol)
     try:

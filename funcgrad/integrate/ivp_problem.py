@@ -1,9 +1,10 @@
 """A call of ``solve_ivp`` as one value: the equation, its span, its method and its events.
 
 >>> import funcgrad as fg
+>>> from funcgrad.integrate.explicit_pairs import RK45
 >>> system = System.read(lambda t, y, rate: -rate * y, 1.0, 2.0, name="solve_ivp")
 >>> settings = Settings(1e-3, 1e-6, 100, float("inf"))
->>> problem = Problem(system, settings, RK45, (fg.tensor(0.0), fg.tensor(1.0)), None, None, ())
+>>> problem = IvpProblem(system, settings, RK45, (fg.tensor(0.0), fg.tensor(1.0)), None, None, ())
 >>> problem.equation().f(system.start, fg.tensor(0.0))
 [Tensor(-2.)]
 """
@@ -21,33 +22,30 @@ from funcgrad._control.choices import is_unknown
 from funcgrad._core.trace import RAW, concrete, running_traces
 from funcgrad._transforms.stop import stop_gradient
 from funcgrad.integrate.events import Condition, Event, number_of
-from funcgrad.integrate.explicit_pairs import RK45
 from funcgrad.integrate.right_hand_side import System, real_dtype
 from funcgrad.integrate.solutions import functions_of
 from funcgrad.integrate.step_methods import (
     Counts,
-    Equation,
     Leaves,
-    Method,
+    OdeEquation,
     RightHandSide,
     Settings,
+    StepMethod,
     equation_of,
 )
 from funcgrad.integrate.steps import Outcome, Scheme
 from funcgrad.tensor.tensor import Tensor
 
-__all__ = ["RK45", "Problem"]
-
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class IvpProblem:
     """A call of ``solve_ivp``.
 
     Attributes
     ----------
     system : System
     settings : Settings
-    method : Method
+    method : StepMethod
     span : pair of Tensor
     jac : callable, optional
         The user's, called like the right-hand side.
@@ -57,7 +55,7 @@ class Problem:
 
     system: System
     settings: Settings
-    method: Method
+    method: StepMethod
     span: tuple[Tensor, Tensor]
     jac: Callable[..., Any] | None
     mass: Tensor | None
@@ -91,7 +89,7 @@ class Problem:
 
         return Scheme(self.method, derivative, self.mass, self.span[1], "solve_ivp")
 
-    def equation(self, delay: Tensor | float = 0.0) -> Equation:
+    def equation(self, delay: Tensor | float = 0.0) -> OdeEquation:
         """The equation with its parameters."""
         functions = functions_of(
             self.system.slope, self.system.parameters, self.scheme, delay, self.precision
@@ -111,7 +109,7 @@ class Problem:
 
         return value
 
-    def constant(self) -> Problem:
+    def constant(self) -> IvpProblem:
         """The problem without derivatives with respect to anything that it was called with."""
         start, parameters = stop_gradient((self.system.start, self.system.parameters))
         system = replace(self.system, start=list(start), parameters=list(parameters))
@@ -157,12 +155,12 @@ class Problem:
 
     def joined(
         self, system: System, functions: Sequence[Callable[..., Any]], tensors: Sequence[Tensor]
-    ) -> Problem:
+    ) -> IvpProblem:
         """The problem with other functions and tensors."""
         jac, *others = functions if self.jac is not None else (None, *functions)
         events = [replace(event, fun=fun) for event, fun in zip(self.events, others, strict=True)]
         first, last, *mass = tensors
-        return Problem(
+        return IvpProblem(
             system,
             self.settings,
             self.method,
@@ -173,7 +171,7 @@ class Problem:
         )
 
 
-def fixed_slope(equation: Equation) -> RightHandSide:
+def fixed_slope(equation: OdeEquation) -> RightHandSide:
     """The right-hand side without derivatives, also of values that it closes over."""
 
     def f(y: Leaves, t: Tensor) -> Leaves:

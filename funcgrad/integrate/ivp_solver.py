@@ -23,7 +23,7 @@ from funcgrad._transforms.stop import stop_gradient
 from funcgrad.errors import ArgumentError
 from funcgrad.integrate.adjoint import adjoint_outcome
 from funcgrad.integrate.events import Happened, event_times, happened
-from funcgrad.integrate.ivp_problem import Problem, fixed_slope
+from funcgrad.integrate.ivp_problem import IvpProblem, fixed_slope
 from funcgrad.integrate.ivp_results import OdeResult, status_of
 from funcgrad.integrate.own_loop import own_results
 from funcgrad.integrate.records import OdeSolution, Records, recorded
@@ -31,6 +31,7 @@ from funcgrad.integrate.right_hand_side import System
 from funcgrad.integrate.solutions import STIFF, check, moved, outcome_at
 from funcgrad.integrate.step_methods import Counts, Leaves
 from funcgrad.integrate.steps import Outcome, solved
+from funcgrad.integrate.stiff_equations import slope_of
 from funcgrad.integrate.stiffness import LEAST_STEPS, spectral_radius, warn_if_stiff
 from funcgrad.tensor.tensor import Tensor
 
@@ -38,18 +39,18 @@ _FIRST_STEPS, _FIRST_EVENTS, _GROWTH = 64, 16, 16
 """The lengths of the first records outside of ``jit``, and the factor of the next ones."""
 
 
-class Solver(NamedTuple):
+class IvpSolver(NamedTuple):
     """One call of ``solve_ivp``.
 
     Attributes
     ----------
-    problem : Problem
+    problem : IvpProblem
     max_steps, max_events : int, optional
         The lengths of records, as far as the user gives them.
     derivative, failed : str
     """
 
-    problem: Problem
+    problem: IvpProblem
     max_steps: int | None
     max_events: int | None
     derivative: str
@@ -122,7 +123,7 @@ class Solver(NamedTuple):
 
     # ------------------------------------------------------------------------------ then: the steps
 
-    def _recorded(self, problem: Problem, stop: Tensor, dense: bool) -> Records:
+    def _recorded(self, problem: IvpProblem, stop: Tensor, dense: bool) -> Records:
         """All steps: as many as there are, or ``max_steps`` where that is not known."""
         if problem.is_open():
             if self.max_steps is None:
@@ -181,7 +182,8 @@ class Solver(NamedTuple):
         if all(type(concrete(end)) in RAW for end in problem.span):
             return leaves
         fixed, delay = stop_gradient(times), problem.delay
-        return moved(problem.equation(delay).f, leaves, fixed, times - fixed - delay)
+        slope = slope_of(problem.equation(delay).f, problem.mass)
+        return moved(slope, leaves, fixed, times - fixed - delay)
 
     def _at(self, times: Tensor, at_events: Sequence[Tensor]) -> tuple[Outcome, list[Leaves]]:
         """The solution at times and at events."""
@@ -234,8 +236,8 @@ class Solver(NamedTuple):
             t_events = tuple([_masked(t, ok) for t, ok in zip(moments, valid, strict=True)])
             y_events = tuple(
                 [
-                    problem.system.tree([_masked(leaf, ok) for leaf in found])
-                    for found, ok in zip(at_events, valid, strict=True)
+                    problem.system.tree([_masked(leaf, ok) for leaf in solutions_there])
+                    for solutions_there, ok in zip(at_events, valid, strict=True)
                 ]
             )
         times, leaves = self._reached(times, leaves, outcome, events)
@@ -256,7 +258,7 @@ class Solver(NamedTuple):
     ) -> tuple[list[Tensor], list[Leaves], list[Tensor | None]]:
         """Times of events and solutions there, with their derivatives; which ones there are."""
         moments, solutions, valid = [], [], list[Tensor | None]()
-        f = self.problem.equation().f
+        f = slope_of(self.problem.equation().f, self.problem.mass)
         every = zip(events.times, events.counts, at_events, self.problem.conditions(), strict=True)
         for times, count, leaves, condition in every:
             there: Any = fnp.arange(len(times)) < count
@@ -298,7 +300,7 @@ def _at_stop(
     times: Tensor,
     leaves: Leaves,
     events: Happened,
-    problem: Problem,
+    problem: IvpProblem,
     moments: list[Tensor],
     at_events: list[Leaves],
     valid: list[Tensor | None],
@@ -308,7 +310,7 @@ def _at_stop(
         return times, leaves
     is_end = (stop_gradient(times) == events.stop) & events.stopped
     every = zip(problem.events, events.times, moments, at_events, valid, strict=True)
-    for event, fixed, moved_times, found, there in every:
+    for event, fixed, moved_times, solutions_there, there in every:
         if not event.terminal or not len(fixed):
             continue
         match = fixed == events.stop if there is None else (fixed == events.stop) & there
@@ -317,7 +319,7 @@ def _at_stop(
         times = fnp.where(chosen, moved_times[place], times)
         leaves = [
             fnp.where(fnp.reshape(chosen, (-1, *[1] * (leaf.ndim - 1))), x[place], leaf)
-            for leaf, x in zip(leaves, found, strict=True)
+            for leaf, x in zip(leaves, solutions_there, strict=True)
         ]
     return times, leaves
 
@@ -325,32 +327,32 @@ def _at_stop(
 # ------------------------------------------------------------------------- programs of their own
 
 
-def _with_times(problem: Problem, times: Tensor) -> Outcome:
+def _with_times(problem: IvpProblem, times: Tensor) -> Outcome:
     equation = problem.equation()
     scheme, settings = problem.scheme, problem.settings
     return solved(equation.f, problem.system.start, times, settings, scheme, equation.jacobian)
 
 
-def _with_records(problem: Problem, stop: Tensor, *, count: int, dense: bool) -> Records:
+def _with_records(problem: IvpProblem, stop: Tensor, *, count: int, dense: bool) -> Records:
     first, last = stop_gradient(problem.span)
     equation, start = problem.equation(problem.delay), problem.system.start
     return recorded(equation, start, (first, last, stop), problem.method, count, dense)
 
 
-def _with_events(problem: Problem, *, count: int) -> Happened:
+def _with_events(problem: IvpProblem, *, count: int) -> Happened:
     equation = problem.equation()
     equation = equation._replace(f=fixed_slope(equation))
     pairs = list(zip(problem.events, problem.conditions(), strict=True))
     return happened(equation, problem.system.start, problem.span, problem.scheme, pairs, count)
 
 
-def _with_radii(problem: Problem, times: Tensor, *leaves: Tensor) -> Tensor:
+def _with_radii(problem: IvpProblem, times: Tensor, *leaves: Tensor) -> Tensor:
     f = problem.equation().f
     return vmap(lambda t, *y: spectral_radius(f, list(y), t))(times, *leaves)
 
 
 def _by_program(
-    problem: Problem,
+    problem: IvpProblem,
     run: Callable[..., Any],
     options: tuple[Any, ...],
     others: Sequence[Tensor],

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import funcgrad.numpy as fnp
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad.integrate.right_hand_side import real_dtype
-from funcgrad.integrate.step_methods import Attempt, Counts, Equation, Leaves, plus, weighted
+from funcgrad.integrate.step_methods import Attempt, Counts, Leaves, OdeEquation, plus, weighted
 from funcgrad.tensor.tensor import Tensor
 
 
@@ -38,13 +38,19 @@ class Leapfrog:
         return 3
 
     def begin(
-        self, equation: Equation, y: Leaves, slope: Leaves, t: Tensor, size: Tensor
+        self, equation: OdeEquation, y: Leaves, slope: Leaves, t: Tensor, size: Tensor
     ) -> tuple[tuple[()], Counts]:
         """No memory is needed."""
         return (), Counts(0)
 
     def attempt(
-        self, equation: Equation, y: Leaves, slope: Leaves, t: Tensor, step: Tensor, memory: object
+        self,
+        equation: OdeEquation,
+        y: Leaves,
+        slope: Leaves,
+        t: Tensor,
+        step: Tensor,
+        memory: object,
     ) -> Attempt:
         """Take a step: half a step for p, one for q, half a step for p."""
         f, half, middle = equation.f, len(y) // 2, 0.5 * step
@@ -70,11 +76,11 @@ class Leapfrog:
         leaves = []
         for a, b, k, last in zip(y, new, slope, new_slope, strict=True):
             real = real_dtype([a])
-            part, complement, h = [x.astype(real) for x in (theta, 1 - theta, step)]
+            share, complement, h = [x.astype(real) for x in (theta, 1 - theta, step)]
             rise = b - a
             first = h * k - rise
             second = rise - h * last - first
-            leaves.append(a + part * (rise + complement * (first + part * second)))
+            leaves.append(a + share * (rise + complement * (first + share * second)))
         return leaves
 
 

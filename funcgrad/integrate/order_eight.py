@@ -14,7 +14,7 @@ import funcgrad.numpy as fnp
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad.integrate import dop853_coefficients as coefficients
 from funcgrad.integrate.right_hand_side import real_dtype
-from funcgrad.integrate.step_methods import Attempt, Counts, Equation, Leaves, plus, weighted
+from funcgrad.integrate.step_methods import Attempt, Counts, Leaves, OdeEquation, plus, weighted
 from funcgrad.tensor.tensor import Tensor
 
 
@@ -32,13 +32,19 @@ class EighthOrder:
         return len(coefficients.NODES) + len(coefficients.MORE_NODES)
 
     def begin(
-        self, equation: Equation, y: Leaves, slope: Leaves, t: Tensor, size: Tensor
+        self, equation: OdeEquation, y: Leaves, slope: Leaves, t: Tensor, size: Tensor
     ) -> tuple[tuple[()], Counts]:
         """No memory is needed."""
         return (), Counts(0)
 
     def attempt(
-        self, equation: Equation, y: Leaves, slope: Leaves, t: Tensor, step: Tensor, memory: object
+        self,
+        equation: OdeEquation,
+        y: Leaves,
+        slope: Leaves,
+        t: Tensor,
+        step: Tensor,
+        memory: object,
     ) -> Attempt:
         """Try a step."""
         f, slopes, new = equation.f, [slope], y
@@ -72,13 +78,13 @@ class EighthOrder:
         leaves = []
         for place, (a, b, k, last) in enumerate(zip(y, new, slope, new_slope, strict=True)):
             real = real_dtype([a])
-            part, complement, h = [x.astype(real) for x in (theta, 1 - theta, step)]
+            share, complement, h = [x.astype(real) for x in (theta, 1 - theta, step)]
             rise = b - a
             first = h * k - rise
             terms = [rise, first, rise - h * last - first, *[rows[place] for rows in dense]]
-            total = terms[-1] * part
+            total = terms[-1] * share
             for degree in range(len(terms) - 2, -1, -1):
-                total = (terms[degree] + total) * (complement if degree % 2 else part)
+                total = (terms[degree] + total) * (complement if degree % 2 else share)
             leaves.append(a + total)
         return leaves
 

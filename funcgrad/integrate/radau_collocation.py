@@ -28,7 +28,7 @@ from funcgrad._control.choices import cond
 from funcgrad._transforms.batch import vmap
 from funcgrad._transforms.stop import stop_gradient
 from funcgrad.integrate.stage_newton import SLOW, Convergence, stage_root, tolerance_of
-from funcgrad.integrate.step_methods import Attempt, Counts, Equation, Leaves
+from funcgrad.integrate.step_methods import Attempt, Counts, Leaves, OdeEquation
 from funcgrad.integrate.stiff_equations import Matrix, VectorEquation
 from funcgrad.tensor.tensor import Tensor
 
@@ -130,7 +130,7 @@ class Radau:
     is_sparse: bool = False
 
     def begin(
-        self, equation: Equation, y: Leaves, slope: Leaves, t: Tensor, size: Tensor
+        self, equation: OdeEquation, y: Leaves, slope: Leaves, t: Tensor, size: Tensor
     ) -> tuple[Collocation, Counts]:
         """Compute the first Jacobian."""
         system = VectorEquation.of(equation, y, self.is_sparse)
@@ -178,7 +178,7 @@ class Radau:
         return now, is_new
 
     def attempt(
-        self, equation: Equation, y: Leaves, slope: Leaves, t: Tensor, step: Tensor, memory: Any
+        self, equation: OdeEquation, y: Leaves, slope: Leaves, t: Tensor, step: Tensor, memory: Any
     ) -> Attempt:
         """Try a step."""
         system, before = VectorEquation.of(equation, y, self.is_sparse), Collocation(*memory)

@@ -22,7 +22,7 @@ from funcgrad._core.pytrees import Structure
 from funcgrad._core.users_values import ArrayLike, operand
 from funcgrad._transforms.batch import vmap
 from funcgrad.errors import ShapeError
-from funcgrad.integrate.step_methods import Equation, Leaves, Method
+from funcgrad.integrate.step_methods import Leaves, OdeEquation, StepMethod
 from funcgrad.integrate.steps import State, begun, tried
 from funcgrad.tensor.tensor import Tensor, wrap
 
@@ -68,10 +68,10 @@ class Records(NamedTuple):
 
 
 def recorded(
-    equation: Equation,
+    equation: OdeEquation,
     start: Leaves,
     span: tuple[Tensor, Tensor, Tensor],
-    method: Method,
+    method: StepMethod,
     count: int,
     dense: bool = True,
 ) -> Records:
@@ -140,7 +140,7 @@ class OdeSolution:
     slopes: Leaves
     dense: list[Leaves]
     number: Tensor
-    method: Method = static_field()
+    method: StepMethod = static_field()
     state: Structure = static_field()
 
     @property

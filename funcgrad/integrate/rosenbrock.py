@@ -16,7 +16,7 @@ import numpy as np
 import funcgrad.numpy as fnp
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._control.scans import scan
-from funcgrad.integrate.step_methods import Attempt, Counts, Equation, Leaves
+from funcgrad.integrate.step_methods import Attempt, Counts, Leaves, OdeEquation
 from funcgrad.integrate.stiff_equations import VectorEquation
 from funcgrad.tensor.tensor import Tensor
 
@@ -149,13 +149,13 @@ class Rodas5P:
     is_sparse: bool = False
 
     def begin(
-        self, equation: Equation, y: Leaves, slope: Leaves, t: Tensor, size: Tensor
+        self, equation: OdeEquation, y: Leaves, slope: Leaves, t: Tensor, size: Tensor
     ) -> tuple[tuple[()], Counts]:
         """Nothing is carried from step to step."""
         return (), Counts(0)
 
     def attempt(
-        self, equation: Equation, y: Leaves, slope: Leaves, t: Tensor, step: Tensor, memory: Any
+        self, equation: OdeEquation, y: Leaves, slope: Leaves, t: Tensor, step: Tensor, memory: Any
     ) -> Attempt:
         """Try a step."""
         system = VectorEquation.of(equation, y, self.is_sparse)

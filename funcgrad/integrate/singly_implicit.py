@@ -22,7 +22,7 @@ from funcgrad._control.choices import cond
 from funcgrad._control.scans import scan
 from funcgrad._transforms.stop import stop_gradient
 from funcgrad.integrate.stage_newton import SLOW, Convergence, stage_root, tolerance_of
-from funcgrad.integrate.step_methods import Attempt, Counts, Equation, Leaves
+from funcgrad.integrate.step_methods import Attempt, Counts, Leaves, OdeEquation
 from funcgrad.integrate.stiff_equations import Matrix, VectorEquation
 from funcgrad.tensor.tensor import Tensor
 
@@ -137,7 +137,7 @@ class Kvaerno5:
     is_sparse: bool = False
 
     def begin(
-        self, equation: Equation, y: Leaves, slope: Leaves, t: Tensor, size: Tensor
+        self, equation: OdeEquation, y: Leaves, slope: Leaves, t: Tensor, size: Tensor
     ) -> tuple[KeptJacobian, Counts]:
         """Compute the first Jacobian, and y' from M y'."""
         system = VectorEquation.of(equation, y, self.is_sparse)
@@ -148,7 +148,7 @@ class Kvaerno5:
         return KeptJacobian(jacobian, fnp.asarray(True), fnp.asarray(False), k), Counts(0, 1, 0)
 
     def attempt(
-        self, equation: Equation, y: Leaves, slope: Leaves, t: Tensor, step: Tensor, memory: Any
+        self, equation: OdeEquation, y: Leaves, slope: Leaves, t: Tensor, step: Tensor, memory: Any
     ) -> Attempt:
         """Try a step."""
         system = VectorEquation.of(equation, y, self.is_sparse)

@@ -26,6 +26,7 @@ from funcgrad.integrate.explicit_pairs import RK45
 from funcgrad.integrate.right_hand_side import Slope, real_dtype
 from funcgrad.integrate.step_methods import Leaves, RightHandSide, Settings
 from funcgrad.integrate.steps import DISORDER, TOO_MANY, Outcome, Scheme, solved
+from funcgrad.integrate.stiff_equations import slope_of
 from funcgrad.tensor.tensor import Tensor
 
 
@@ -75,7 +76,9 @@ def outcome_at(
     if is_fixed:
         return outcome
     fixed = stop_gradient(times)
-    return outcome._replace(leaves=moved(f, outcome.leaves, fixed, times - fixed - delay))
+    return outcome._replace(
+        leaves=moved(slope_of(f, scheme.mass), outcome.leaves, fixed, times - fixed - delay)
+    )
 
 
 def functions_of(

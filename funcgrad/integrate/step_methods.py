@@ -75,7 +75,7 @@ class Counts(NamedTuple):
         return Counts(*map(add, self, other))
 
 
-class Equation(NamedTuple):
+class OdeEquation(NamedTuple):
     """A differential equation, as far as a method may use it.
 
     Attributes
@@ -126,9 +126,9 @@ def equation_of(
     dtype: np.dtype[Any],
     jacobian: Callable[[Leaves, Tensor], Any] | None = None,
     mass: Any = None,
-) -> Equation:
+) -> OdeEquation:
     """Describe a differential equation for methods."""
-    return Equation(f, jacobian, mass, settings, dtype)
+    return OdeEquation(f, jacobian, mass, settings, dtype)
 
 
 class Attempt(NamedTuple):
@@ -165,7 +165,7 @@ class Attempt(NamedTuple):
     counts: Counts | None = None
 
 
-class Method(Protocol):
+class StepMethod(Protocol):
     """A method that takes a step: a frozen, hashable value without tensors."""
 
     @property
@@ -185,14 +185,14 @@ class Method(Protocol):
         """The evaluations of f in each step; None if the method counts its work."""
 
     def begin(
-        self, equation: Equation, y: Leaves, slope: Leaves, t: Tensor, size: Tensor
+        self, equation: OdeEquation, y: Leaves, slope: Leaves, t: Tensor, size: Tensor
     ) -> tuple[Any, Counts]:
         """The first memory, from the start, the slope there and the size (>= 0) of the first step;
         and the work for it.
         """
 
     def attempt(
-        self, equation: Equation, y: Leaves, slope: Leaves, t: Tensor, step: Tensor, memory: Any
+        self, equation: OdeEquation, y: Leaves, slope: Leaves, t: Tensor, step: Tensor, memory: Any
     ) -> Attempt:
         """Try a step from y at t; ``step`` has a sign."""
 

@@ -31,11 +31,11 @@ from funcgrad.integrate.step_methods import (
     GREATEST_ERROR,
     Attempt,
     Counts,
-    Equation,
     Leaves,
-    Method,
+    OdeEquation,
     RightHandSide,
     Settings,
+    StepMethod,
     equation_of,
     plus,
     weighted,
@@ -80,9 +80,9 @@ class Scheme(NamedTuple):
 
     Attributes
     ----------
-    method : Method
+    method : StepMethod
     jacobian : callable, optional
-        ``jacobian(y, t, parameters)``; see `Equation`.
+        ``jacobian(y, t, parameters)``; see `OdeEquation`.
     mass : Tensor, optional
         The mass matrix.
     last : Tensor, optional
@@ -91,7 +91,7 @@ class Scheme(NamedTuple):
         The function that the user called, for errors.
     """
 
-    method: Method = RK45
+    method: StepMethod = RK45
     jacobian: Callable[..., Any] | None = None
     mass: Any = None
     last: Tensor | None = None
@@ -198,8 +198,8 @@ def solved(
 
 
 def begun(
-    method: Method,
-    equation: Equation,
+    method: StepMethod,
+    equation: OdeEquation,
     start: Leaves,
     first: Tensor,
     last: Tensor,
@@ -224,7 +224,7 @@ def begun(
     return Way(last, sign), state
 
 
-def tried(method: Method, equation: Equation, state: State, way: Way) -> State:
+def tried(method: StepMethod, equation: OdeEquation, state: State, way: Way) -> State:
     """Try one more step, and return the new state."""
     remaining = way.last - state.end
     # The last step may be slightly longer than planned: this avoids a tiny step due to rounding.
@@ -268,7 +268,7 @@ def tried(method: Method, equation: Equation, state: State, way: Way) -> State:
 
 
 def _next_size(
-    method: Method, size: Tensor, accepted: Tensor, state: State, attempt: Attempt
+    method: StepMethod, size: Tensor, accepted: Tensor, state: State, attempt: Attempt
 ) -> Tensor:
     """Return the size of the next step: greater if the error was small."""
     error = attempt.error
@@ -285,7 +285,7 @@ def _next_size(
 
 
 def _first_size(
-    method: Method, equation: Equation, y: Leaves, slope: Leaves, t: Tensor, length: Tensor
+    method: StepMethod, equation: OdeEquation, y: Leaves, slope: Leaves, t: Tensor, length: Tensor
 ) -> Tensor:
     """Choose the first size from y, y' and y'': Hairer, Nørsett and Wanner, section II.4."""
     dtype, settings = t.dtype, equation.settings
@@ -310,7 +310,7 @@ def _first_size(
     return fnp.where(fnp.isfinite(most), most, 1e-6).astype(dtype)
 
 
-def between(method: Method, state: State, time: Tensor) -> Leaves:
+def between(method: StepMethod, state: State, time: Tensor) -> Leaves:
     """Interpolate the solution at a time within the last step."""
     length = state.end - state.start
     theta = (time - state.start) / fnp.where(length == 0, 1.0, length)

@@ -26,7 +26,7 @@ from funcgrad._transforms.jacobian import jacfwd
 from funcgrad.errors import FuncgradError
 from funcgrad.implicit.direct import FEWEST_SPARSE, is_sparse_enough
 from funcgrad.integrate.right_hand_side import real_dtype
-from funcgrad.integrate.step_methods import Equation, Leaves
+from funcgrad.integrate.step_methods import Leaves, OdeEquation, RightHandSide
 from funcgrad.scipy.sparse.direct_solvers import spsolve
 from funcgrad.sparse.constructors import eye
 from funcgrad.sparse.jacobians import jacobian as sparse_jacobian
@@ -101,18 +101,18 @@ class VectorEquation:
 
     Attributes
     ----------
-    equation : Equation
+    equation : OdeEquation
     form : VectorForm
     is_sparse : bool
         Whether the Jacobian is a sparse matrix, whatever its size.
     """
 
-    equation: Equation
+    equation: OdeEquation
     form: VectorForm
     is_sparse: bool
 
     @classmethod
-    def of(cls, equation: Equation, y: Leaves, is_sparse: bool) -> VectorEquation:
+    def of(cls, equation: OdeEquation, y: Leaves, is_sparse: bool) -> VectorEquation:
         """Write an equation for leaves as an equation for one vector."""
         return cls(equation, VectorForm.of(y), is_sparse)
 
@@ -203,6 +203,19 @@ class VectorEquation:
     def norm(self, v: Tensor, scales: Leaves) -> Tensor:
         """The root mean square of all elements, each divided by its allowed error."""
         return self.equation.norm(self.form.leaves(v), scales)
+
+
+def slope_of(f: RightHandSide, mass: Tensor | None) -> RightHandSide:
+    """y' from M y' = f(y, t), at any point; NaN if M is singular."""
+    if mass is None:
+        return f
+
+    def slope(y: Leaves, t: Tensor) -> Leaves:
+        form = VectorForm.of(y)
+        flow = form.vector(f(y, t))
+        return form.leaves(fnp.linalg.solve(mass.astype(form.dtype), flow, failed="nan"))
+
+    return slope
 
 
 def _sparse_difference(jacobian: SparseArray, rate: Tensor, mass: Tensor | None) -> SparseArray:
