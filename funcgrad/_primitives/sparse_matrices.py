@@ -61,8 +61,8 @@ class _LastFactors:
         last = self._last
         if last is None or last[0].dtype != data.dtype:
             return None
-        bits = [np.ascontiguousarray(x).view(np.uint8) for x in (data, last[0])]
-        return last[1] if np.array_equal(*bits) else None
+        bits, known = [np.ascontiguousarray(x).view(np.uint8) for x in (data, last[0])]
+        return last[1] if np.array_equal(bits, known) else None
 
     def put(self, data: Array, lu: Any) -> None:
         """Remember the factors of a matrix."""

@@ -74,6 +74,10 @@ def solve_ivp(
         Explicit: "RK45" (Dormand and Prince, order 5), "Tsit5" (order 5, with smaller errors),
         "DOP853" (order 8, for small tolerances). "leapfrog": steps of one size, ``first_step``, for
         places and momenta y = (q, p) whose slopes depend on the other half only.
+
+        Implicit, for stiff equations: "Kvaerno5" (order 5), "Rodas5P" (order 5, linear systems
+        only: fastest for few unknowns), "Radau" (order 5, most digits for its tolerance), "BDF"
+        (orders 1 to 5, fewest factorizations: for many unknowns).
     t_eval : array_like, shape (times,), optional
         The times at which the solution is stored, within the span and in its order. Without it they
         are the ends of the steps. Inside ``jit`` and ``vmap``, where the number of steps is not
@@ -95,11 +99,15 @@ def solve_ivp(
         defaults are coarse: choose smaller ones where you differentiate.
     max_step, first_step : float, optional
         The size of the largest step, and of the first.
-    jac : callable, optional
-        ``jac(t, y, *args)``, the Jacobian of ``fun``, for implicit methods. By default it is
-        computed; explicit methods do not need it.
+    jac : callable, matrix or "sparse", optional
+        The Jacobian of ``fun``, for implicit methods: ``jac(t, y, *args)`` or a constant, a matrix
+        of all elements of y, dense or sparse. By default it is computed exactly, and is sparse from
+        200 elements on if its pattern is. "sparse": whatever the size.
     mass : array_like, shape (n, n), optional
-        A constant matrix in mass @ y' = fun(t, y), for implicit methods.
+        A constant matrix in mass @ y' = fun(t, y), for implicit methods and real y. It may be
+        singular, except for "Kvaerno5": rows of zeros are algebraic equations that y0 has to
+        satisfy, and that determine the other elements of y (index 1). Then derivatives with respect
+        to times are NaN.
     max_steps : int, optional
         The greatest number of steps, refused ones included: by default 10,000.
     max_events : int, optional
@@ -147,6 +155,15 @@ def solve_ivp(
     abs(y after))) is at most 1; sizes follow from a PI controller. Sources: Hairer, Nørsett and
     Wanner, "Solving ordinary differential equations I", sections II.4 to II.6; Tsitouras,
     "Runge-Kutta pairs of order 5(4)", Computers and Mathematics with Applications 62 (2011).
+
+    Implicit methods solve linear systems with c M - ∂f/∂y: Rodas5P for each stage, the others in
+    Newton's method, which keeps Jacobian and factorization as long as it converges. If it does not,
+    the step is tried with a new Jacobian, and then with a smaller size. Derivatives of a stage
+    follow from the implicit function theorem. Sources: Kværnø, "Singly diagonally implicit
+    Runge-Kutta methods with an explicit first stage", BIT 44 (2004); Steinebach, "Construction of
+    Rosenbrock-Wanner method Rodas5P", BIT 63 (2023); Shampine and Reichelt, "The MATLAB ODE suite",
+    SIAM Journal on Scientific Computing 18 (1997); Hairer and Wanner, "Solving ordinary
+    differential equations II", section IV.8.
 
     An event is located to the last bits on the interpolation of its step; a function that is zero
     at the start has no event there, unlike SciPy's. The equation is integrated once to find the

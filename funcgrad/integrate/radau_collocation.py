@@ -190,7 +190,7 @@ class Radau:
         end = form.leaves(new)
         scales = equation.scale(y, end)
         flow, h = form.vector(slope), step.astype(dtype)
-        raw = system.massed((ERROR.astype(dtype) @ z) / h)
+        raw = system.massed((fnp.asarray(ERROR.astype(dtype)) @ z) / h)
         error_vector = stop_gradient(system.solve(now.real_factor, flow + raw))
         error = system.norm(error_vector, scales)
 
@@ -224,7 +224,7 @@ class Radau:
     ) -> tuple[Tensor, Convergence]:
         """The increments of the stages, and how Newton's method converged."""
         dtype, h = start.dtype, step.astype(start.dtype)
-        inverse, there, back = [x.astype(dtype) for x in (INVERSE, THERE, BACK)]
+        inverse, there, back = [fnp.asarray(x.astype(dtype)) for x in (INVERSE, THERE, BACK)]
         times = t + NODES.astype(t.dtype) * step
         leaves = system.form.leaves(start)
         scales = system.equation.scale(leaves, leaves)
@@ -286,7 +286,7 @@ class Radau:
         failed = fnp.where(now.is_current, 0.5, 1.0)
         no = fnp.zeros_like(is_wanted)
         accepted = now._replace(
-            powers=POWERS.T.astype(z.dtype) @ z,
+            powers=fnp.asarray(POWERS.T.astype(z.dtype)) @ z,
             last_step=step,
             last_error=fnp.maximum(error, 1e-30),
             is_current=no,

@@ -57,7 +57,7 @@ class _Iterate(NamedTuple):
     x: Tensor
     size: Tensor
     rate: Tensor
-    count: Tensor
+    number: Tensor
     is_done: Tensor
     has_failed: Tensor
 
@@ -101,20 +101,20 @@ def stage_root(
 
     def iterations(residual: Callable[[Tensor], Tensor], x: Tensor) -> Any:
         def goes_on(now: _Iterate) -> Tensor:
-            return ~(now.is_done | now.has_failed) & (now.count < most)
+            return ~(now.is_done | now.has_failed) & (now.number < most)
 
         def advance(now: _Iterate) -> _Iterate:
             correction = solve(residual(now.x))
             size = norm(correction)
-            is_first = now.count == 0
+            is_first = now.number == 0
             measured = size / fnp.where(now.size == 0, 1.0, now.size)
             rate = fnp.where(is_first, now.rate, measured)
             left = rate / fnp.maximum(1.0 - rate, 1e-16)
             is_done = (size == 0) | ((rate < 1) & (left * size < tolerance))
-            remaining = most - 1 - now.count
+            remaining = most - 1 - now.number
             hopeless = (rate >= 1) | (left * rate**remaining * size > tolerance)
             has_failed = ~fnp.isfinite(size) | (~is_first & hopeless & ~is_done)
-            return _Iterate(now.x - correction, size, rate, now.count + 1, is_done, has_failed)
+            return _Iterate(now.x - correction, size, rate, now.number + 1, is_done, has_failed)
 
         # A rate is trusted less from stage to stage.
         rate = fnp.minimum(before.rate, 1.0) ** 0.8
@@ -127,13 +127,13 @@ def stage_root(
             fnp.zeros_like(before.converged),
         )
         ended = while_loop(goes_on, advance, state)
-        return ended.x, (ended.is_done, ended.rate, ended.count)
+        return ended.x, (ended.is_done, ended.rate, ended.number)
 
-    x, (is_done, rate, count) = custom_root(
+    x, (is_done, rate, number) = custom_root(
         residual, stop_gradient(start), iterations, has_aux=True, failed="nan"
     )
     return x, Convergence(
         before.converged & is_done,
         stop_gradient(rate),
-        before.iterations + count,
+        before.iterations + number,
     )

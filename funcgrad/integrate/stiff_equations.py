@@ -227,4 +227,5 @@ def _sparse_difference(jacobian: SparseArray, rate: Tensor, mass: Tensor | None)
         places = np.nonzero(np.asarray(mass))
         pattern = Pattern.of(np.asarray(mass) != 0)
         weights = SparseArray(mass[places].astype(jacobian.dtype), pattern)
-    return rate * weights - jacobian
+    scaled: SparseArray = weights * rate
+    return scaled - jacobian
