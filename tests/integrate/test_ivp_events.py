@@ -120,8 +120,7 @@ def test_a_bouncing_ball_inside_of_jit() -> None:
 def orbit(values: Any, derivative: str = "steps", **options: Any) -> Any:
     """The time and the place at which an orbit crosses the axis after half a turn."""
     speed, tilt = values
-    start = [1.0, tilt, 0.0, speed]
-    start = fnp.stack([fnp.asarray(x) * 1.0 for x in start])
+    start = fnp.stack([fnp.asarray(x) * 1.0 for x in (1.0, tilt, 0.0, speed)])
     event = Event(lambda t, y: y[1], terminal=True, direction=-1)
     sol = solve_ivp(
         CLOSED["kepler"].fun,
