@@ -48,6 +48,8 @@ class Settings(NamedTuple):
         The maximum size of a step.
     first : float, optional
         The size of the first step; without it the size follows from y, y' and y''.
+    checkpoints : int, optional
+        About how many steps reverse mode holds at once; without it all.
     """
 
     rtol: float
@@ -55,6 +57,7 @@ class Settings(NamedTuple):
     max_steps: int
     hmax: float
     first: float | None = None
+    checkpoints: int | None = None
 
 
 class Counts(NamedTuple):

@@ -367,6 +367,18 @@ def test_adjoint_steps_forward_differences(method: str) -> None:
     np.testing.assert_allclose(differences, by_steps, rtol=1e-5)
 
 
+def test_checkpoints_keep_the_derivative() -> None:
+    def end(rate: Any, checkpoints: int | None = None) -> Any:
+        options: dict[str, Any] = {"t_eval": [3.0], "checkpoints": checkpoints}
+        return solve_ivp(lambda t, y: [y[1], -rate * y[0]], (0.0, 3.0), [1.0, 0.0], **options).y[
+            0, 0
+        ]
+
+    plain = fg.jit(fg.grad(end))(2.0)
+    found = fg.jit(fg.grad(lambda rate: end(rate, 4)))(2.0)
+    np.testing.assert_allclose(found, plain, rtol=1e-13)
+
+
 def test_leapfrog_is_differentiated_through_its_steps() -> None:
     def end(length: Any, derivative: str = "steps") -> Any:
         sol = solve_ivp(

@@ -318,6 +318,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "first_step": ({"first_step": -1.0}, "first_step has to be"),
     "max_steps": ({"max_steps": 0}, "max_steps has to be a positive integer"),
     "max_events": ({"max_events": 0}, "max_events has to be a positive integer"),
+    "checkpoints": ({"checkpoints": 1}, "checkpoints has to be an integer from 2 on"),
     "mass": ({"mass": np.eye(2)}, "mass needs a method like"),
     "leapfrog": ({"method": "leapfrog"}, "pass it as first_step"),
     "pair": ({"method": "leapfrog", "first_step": 0.1}, r"has to be a pair \(q, p\)"),
