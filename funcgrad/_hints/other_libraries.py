@@ -154,7 +154,7 @@ NAMES: Final[tuple[Row, ...]] = (
     (
         "fg",
         "solve_ivp",
-        "fg.integrate.solve_ivp(fun, t_span, y0, method, t_eval), with SciPy's signature and result",
+        "fg.integrate.solve_ivp(fun, t_span, y0, method, t_eval), with SciPy's signature",
     ),
     ("fg", "odeint_adjoint", 'fg.odeint(f, y0, ts, derivative="adjoint")'),
     ("fg", "quad", "fg.odeint(lambda y, t: f(t), 0.0, (a, b))[-1] is the integral from a to b"),

@@ -95,8 +95,9 @@ class ExplicitPair:
     ) -> Attempt:
         """Try a step."""
         new, slopes = self.stages_of(equation.f, y, slope, t, step)
-        error = equation.norm(weighted(self.error, slopes, step), equation.scale(y, new))
-        return Attempt(new, error, slopes[-1], [weighted(self.quartic, slopes, step)])
+        error = equation.error(weighted(self.error, slopes, step), y, new)
+        dense = (weighted(weights, slopes, step) for weights in [self.quartic])
+        return Attempt(new, error, slopes[-1], dense)
 
     def between(
         self,

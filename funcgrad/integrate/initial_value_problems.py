@@ -53,6 +53,7 @@ def solve_ivp(
     max_steps: int | None = None,
     max_events: int | None = None,
     derivative: str = "steps",
+    checkpoints: int | None = None,
     failed: str = "raise",
 ) -> OdeResult:
     """Solve an ordinary differential equation y' = fun(t, y) from a start.
@@ -116,6 +117,10 @@ def solve_ivp(
     derivative : {"steps", "adjoint"}
         The way of reverse mode: through the steps, which it stores; or by the adjoint equation,
         which is solved backwards by the same method, and stores the solution at the times only.
+    checkpoints : int, optional
+        Inside ``jit`` with ``t_eval``: about how many steps reverse mode holds at once between two
+        times; it computes the others again. With ``c`` checkpoints and ``n`` steps each step is
+        computed about log n / log c times.
     failed : {"raise", "nan", "keep"}
         What happens if the integration fails. "raise": a `ConvergenceError`, but NaN inside of
         ``jit`` and ``vmap``. "nan": NaN at times that were not reached. "keep": these times are
@@ -211,6 +216,8 @@ def solve_ivp(
     settings = settings_of(rtol, atol, max_step, first_step, max_steps, system)
     solver, jac, mass = implicit_options(method_of(method), system, jac, mass)
     settings = check_method(solver, system, settings, mass)
+    if checkpoints is not None:
+        settings = settings._replace(checkpoints=count_of(name, "checkpoints", checkpoints, 2))
     problem = IvpProblem(system, settings, solver, span, jac, mass, _events_of(events))
     if dense_output and derivative == "adjoint":
         raise placed(

@@ -209,7 +209,7 @@ def _absolute(atol: Any, system: System) -> Any:
     if isinstance(atol, int | float | np.number):
         return _number_at_least("atol", atol, 0.0)
     if isinstance(atol, list):
-        atol = np.asarray(atol)
+        atol = fnp.asarray(atol)
     try:
         leaves = pytrees.broadcast_prefix(atol, system.state, "atol")
     except TreeError as error:

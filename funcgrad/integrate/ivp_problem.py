@@ -116,7 +116,7 @@ class IvpProblem:
         return replace(
             self,
             system=system,
-            span=tuple(stop_gradient(self.span)),
+            span=(stop_gradient(self.span[0]), stop_gradient(self.span[1])),
             mass=stop_gradient(self.mass),
         )
 
@@ -157,7 +157,9 @@ class IvpProblem:
         self, system: System, functions: Sequence[Callable[..., Any]], tensors: Sequence[Tensor]
     ) -> IvpProblem:
         """The problem with other functions and tensors."""
-        jac, *others = functions if self.jac is not None else (None, *functions)
+        jac, others = None, list(functions)
+        if self.jac is not None:
+            jac, *others = others
         events = [replace(event, fun=fun) for event, fun in zip(self.events, others, strict=True)]
         first, last, *mass = tensors
         return IvpProblem(

@@ -16,7 +16,6 @@ from funcgrad._control.choices import is_unknown
 from funcgrad._core.pytree_class import pytree
 from funcgrad._core.trace import concrete
 from funcgrad.errors import TracerError
-from funcgrad.integrate.records import OdeSolution
 from funcgrad.integrate.steps import DISORDER, TOO_MANY, TOO_SMALL
 from funcgrad.tensor.tensor import Tensor
 
@@ -57,9 +56,9 @@ class OdeResult:
 
     t: Tensor
     y: Any
-    sol: OdeSolution | None
-    t_events: tuple[Tensor, ...] | None
-    y_events: tuple[Any, ...] | None
+    sol: Any  # None or a value, as the call wants it: a union would be in the way of users
+    t_events: Any
+    y_events: Any
     nfev: Any
     njev: Any
     nlu: Any

@@ -68,6 +68,7 @@ class IvpSolver(NamedTuple):
             self._check(Outcome(records.leaves, *records[-4:]))
         own_times = times is None
         if times is None:
+            assert records is not None
             times = self._own_times(records, stop)
         at_events = [] if events is None else events.times
         sol = None
@@ -107,18 +108,18 @@ class IvpSolver(NamedTuple):
     def _happened(self) -> Happened:
         """The times of events, as constants."""
         problem, count = self.problem.constant(), self.max_events or _FIRST_EVENTS
-        template = Happened([0 for _ in problem.events], [0 for _ in problem.events], 0, 0)  # type: ignore[arg-type, misc]
+        template = ([0 for _ in problem.events], [0 for _ in problem.events], 0, 0)
         while True:
             run = partial(_with_events, count=count)
-            events = _by_program(problem, run, ("events", count), (), template)
+            events = Happened(*_by_program(problem, run, ("events", count), (), template))
             counts = [concrete(number) for number in events.counts]
             if any(map(is_unknown, counts)):
-                return Happened(*stop_gradient(tuple(events)))
+                return stop_gradient(events)
             numbers = [int(number_in(number)) for number in counts]
             most = max(numbers)
             if most <= count:
                 times = [t[:number] for t, number in zip(events.times, numbers, strict=True)]
-                return Happened(*stop_gradient((times, *events[1:])))
+                return stop_gradient(events._replace(times=times))
             count = max(most, _GROWTH * count)
 
     # ------------------------------------------------------------------------------ then: the steps
@@ -140,12 +141,12 @@ class IvpSolver(NamedTuple):
         coefficients = [leaves] * (problem.method.dense_count if dense else 0)
         is_counted = problem.method.evaluations is None
         work = Counts(0, 0, 0) if is_counted else None
-        template = Records(0, *lists, coefficients, 0, 0, 0, 0, 0, work)  # type: ignore[arg-type]
+        template: Any = (0, *lists, coefficients, 0, 0, 0, 0, 0, work)
         while True:
             run = partial(_with_records, count=count, dense=dense)
             is_long = count > _FIRST_STEPS
             key = ("steps", count, dense)
-            records = _by_program(problem, run, key, [stop], template, at_once=is_long)
+            records = Records(*_by_program(problem, run, key, [stop], template, is_long))
             if number_in(concrete(records.whole)) or count >= most:
                 return records.first(max(1, int(number_in(concrete(records.number)))))
             count = min(_GROWTH * count, most)
@@ -212,8 +213,8 @@ class IvpSolver(NamedTuple):
 
     def _own_outcome(self, times: Tensor, _: object) -> Outcome:
         work = Counts(0, 0, 0) if self.problem.method.evaluations is None else None
-        template = Outcome(self.problem.system.start, 0, 0, 0, work)  # type: ignore[arg-type]
-        return _by_program(self.problem, _with_times, ("times",), [times], template)
+        template = (self.problem.system.start, 0, 0, 0, work)
+        return Outcome(*_by_program(self.problem, _with_times, ("times",), [times], template))
 
     # ------------------------------------------------------------------------------- the result
 

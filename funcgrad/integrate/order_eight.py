@@ -61,7 +61,7 @@ class EighthOrder:
         error = first / fnp.sqrt(fnp.where(total == 0, 1.0, total))
         for row, node in zip(coefficients.MORE_STAGES, coefficients.MORE_NODES, strict=True):
             slopes.append(f(plus(y, weighted(row, slopes, step)), t + node * step))
-        dense = [weighted(row, slopes, step) for row in coefficients.CONTINUATION]
+        dense = (weighted(row, slopes, step) for row in coefficients.CONTINUATION)
         return Attempt(new, error, end_slope, dense)
 
     def between(

@@ -37,8 +37,10 @@ def own_outcome(system: System, times: Tensor, settings: Settings) -> Outcome | 
         return [*outcome.leaves, outcome.status, outcome.time, outcome.tried]
 
     results = own_results(system, (), [times], settings, run)
-    count = len(system.start)
-    return None if results is None else Outcome(results[:count], *results[count:])
+    if results is None:
+        return None
+    *leaves, status, time, tried = results
+    return Outcome(leaves, status, time, tried)
 
 
 def own_results(

@@ -13,7 +13,7 @@ Tensor(1.998001998...)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import reduce
 from operator import add
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
@@ -48,6 +48,8 @@ class Settings(NamedTuple):
         The maximum size of a step.
     first : float, optional
         The size of the first step; without it the size follows from y, y' and y''.
+    checkpoints : int, optional
+        About how many steps reverse mode holds at once; without it all.
     """
 
     rtol: float
@@ -55,6 +57,7 @@ class Settings(NamedTuple):
     max_steps: int
     hmax: float
     first: float | None = None
+    checkpoints: int | None = None
 
 
 class Counts(NamedTuple):
@@ -100,21 +103,31 @@ class OdeEquation(NamedTuple):
 
     def scale(self, before: Leaves, after: Leaves) -> Leaves:
         """The allowed error of each element: atol + rtol * max(|y before|, |y after|)."""
-        settings, scales = self.settings, []
+        scales = self._scales(*stop_gradient((before, after)))
+        return [fnp.maximum(allowed, LEAST_ALLOWED) for allowed in scales]
+
+    def norm(self, values: Leaves, scales: Leaves) -> Tensor:
+        """The root mean square of all elements, each divided by its allowed error."""
+        return self._norm(stop_gradient(values), scales)
+
+    def error(self, values: Leaves, before: Leaves, after: Leaves) -> Tensor:
+        """The norm of errors of a step from y before to y after."""
+        values, before, after = stop_gradient((values, before, after))
+        return self._norm(values, self._scales(before, after))  # leaf by leaf: faster in batches
+
+    def _scales(self, before: Leaves, after: Leaves) -> Iterator[Tensor]:
+        settings = self.settings
         for place, (a, b) in enumerate(zip(before, after, strict=True)):
-            a, b = stop_gradient(a), stop_gradient(b)
             absolute: Any = settings.atol
             if isinstance(absolute, tuple):
                 absolute = np.asarray(absolute[place], self.dtype)
             size = fnp.maximum(abs(a), abs(b)).astype(self.dtype)
-            scales.append(fnp.maximum(absolute + settings.rtol * size, LEAST_ALLOWED))
-        return scales
+            yield absolute + settings.rtol * size
 
-    def norm(self, values: Leaves, scales: Leaves) -> Tensor:
-        """The root mean square of all elements, each divided by its allowed error."""
+    def _norm(self, values: Leaves, scales: Iterable[Tensor]) -> Tensor:
         total, count = fnp.zeros((), self.dtype), 0
         for value, allowed in zip(values, scales, strict=True):
-            scaled = abs(stop_gradient(value)).astype(self.dtype) / allowed
+            scaled = abs(value).astype(self.dtype) / fnp.maximum(allowed, LEAST_ALLOWED)
             total = total + fnp.sum(fnp.minimum(scaled, GREATEST_ERROR) ** 2)
             count += value.size
         return fnp.sqrt(total / max(count, 1))
@@ -143,8 +156,9 @@ class Attempt(NamedTuple):
         it is if the norm is NaN or infinite.
     slope : list of Tensor
         f at the end of the step. With a mass matrix: the slope of y, if the method needs it.
-    dense : sequence of lists of Tensor
-        ``dense_count`` coefficients of the interpolation, each with leaves like y.
+    dense : iterable of lists of Tensor
+        ``dense_count`` coefficients of the interpolation, each with leaves like y. The loop asks
+        for them last: a generator lets a program compute them last, where batches run faster.
     memory, refused_memory : pytree of Tensor
         The next memory if the step is accepted, and if it is refused: of equal structures, shapes
         and dtypes.
@@ -158,7 +172,7 @@ class Attempt(NamedTuple):
     new: Leaves
     error: Tensor
     slope: Leaves
-    dense: Sequence[Leaves]
+    dense: Iterable[Leaves]
     memory: Any = ()
     refused_memory: Any = ()
     factor: Tensor | None = None

@@ -181,7 +181,7 @@ def solved(
             state = State(*fields)  # type: ignore[arg-type]  # as above
             return tuple(tried(method, equation, state, way))
 
-        carry = while_loop(goes_on, step, carry)
+        carry = while_loop(goes_on, step, carry, settings.checkpoints)
         state = State(*carry)  # type: ignore[arg-type]  # as above
         there = (way.sign * (time - state.end) <= 0) & (state.status != DISORDER)
         # NaN is a factor, so that derivatives are NaN, too.

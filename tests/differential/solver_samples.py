@@ -33,6 +33,10 @@ def _line(x: Any, slope: Any) -> Any:
     return slope * x
 
 
+def _decay(t: Any, y: Any, *args: Any) -> Any:
+    return -y
+
+
 def optimizations() -> dict[str, Sample]:
     """Fits, roots and minima."""
     made = {
@@ -60,7 +64,7 @@ def integrals() -> dict[str, Sample]:
         "romb": Sample(integrate.romb, (np.ones(3),)),
         "Event": Sample(integrate.Event, (_line,)),
         "simpson": Sample(integrate.simpson, (np.ones(3),)),
-        "solve_ivp": Sample(integrate.solve_ivp, (_line, (0.0, 1.0), X), {"t_eval": [1.0]}),
+        "solve_ivp": Sample(integrate.solve_ivp, (_decay, (0.0, 1.0), X), {"t_eval": [1.0]}),
         "trapezoid": Sample(integrate.trapezoid, (np.ones(3),)),
     }
     return {f"fg.integrate.{name}": sample for name, sample in made.items()}

@@ -120,8 +120,7 @@ def test_a_bouncing_ball_inside_of_jit() -> None:
 def orbit(values: Any, derivative: str = "steps", **options: Any) -> Any:
     """The time and the place at which an orbit crosses the axis after half a turn."""
     speed, tilt = values
-    start = [1.0, tilt, 0.0, speed]
-    start = fnp.stack([fnp.asarray(x) * 1.0 for x in start])
+    start = fnp.stack([fnp.asarray(x) * 1.0 for x in (1.0, tilt, 0.0, speed)])
     event = Event(lambda t, y: y[1], terminal=True, direction=-1)
     sol = solve_ivp(
         CLOSED["kepler"].fun,
@@ -366,6 +365,18 @@ def test_adjoint_steps_forward_differences(method: str) -> None:
     np.testing.assert_allclose(fg.grad(lambda p: end(p, "adjoint"))(point), by_steps, rtol=1e-6)
     differences = [(end(point + d) - end(point - d)) / (2 * size) for d in size * np.eye(2)]
     np.testing.assert_allclose(differences, by_steps, rtol=1e-5)
+
+
+def test_checkpoints_keep_the_derivative() -> None:
+    def end(rate: Any, checkpoints: int | None = None) -> Any:
+        options: dict[str, Any] = {"t_eval": [3.0], "checkpoints": checkpoints}
+        return solve_ivp(lambda t, y: [y[1], -rate * y[0]], (0.0, 3.0), [1.0, 0.0], **options).y[
+            0, 0
+        ]
+
+    plain = fg.jit(fg.grad(end))(2.0)
+    found = fg.jit(fg.grad(lambda rate: end(rate, 4)))(2.0)
+    np.testing.assert_allclose(found, plain, rtol=1e-13)
 
 
 def test_leapfrog_is_differentiated_through_its_steps() -> None:

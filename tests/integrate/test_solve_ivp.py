@@ -193,7 +193,7 @@ def test_leapfrog_keeps_the_energy_and_has_order_two() -> None:
     assert len(sol.t) == 2001
     assert float(np.ptp(energy(sol.y))) < 2e-3
     exact = solve_ivp(pendulum, (0.0, 5.0), (1.0, 0.0), "DOP853", [5.0], rtol=1e-12, atol=1e-12)
-    errors = []
+    errors, found = [], exact
     for size in (0.1, 0.05):
         found = solve_ivp(pendulum, (0.0, 5.0), (1.0, 0.0), "leapfrog", [5.0], max_step=size)
         errors.append(abs(float(found.y[0][0] - exact.y[0][0])))
@@ -297,6 +297,7 @@ def test_failures() -> None:
     assert batch.message[1].startswith("The solver successfully")
 
 
+UP: Any = "up"
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "outside": ({"t_eval": [0.5, 1.5]}, r"t_eval holds 1\.5, which is not within t_span \(0, 1\)"),
     "unsorted": ({"t_eval": [0.5, 0.2]}, "t_eval is not in the order of t_span"),
@@ -317,13 +318,14 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "first_step": ({"first_step": -1.0}, "first_step has to be"),
     "max_steps": ({"max_steps": 0}, "max_steps has to be a positive integer"),
     "max_events": ({"max_events": 0}, "max_events has to be a positive integer"),
+    "checkpoints": ({"checkpoints": 1}, "checkpoints has to be an integer from 2 on"),
     "mass": ({"mass": np.eye(2)}, "mass needs a method like"),
     "leapfrog": ({"method": "leapfrog"}, "pass it as first_step"),
     "pair": ({"method": "leapfrog", "first_step": 0.1}, r"has to be a pair \(q, p\)"),
     "adjoint": ({"derivative": "adjoint", "dense_output": True}, "dense_output needs"),
     "events": ({"events": [1.0]}, "events are functions"),
     "terminal": ({"events": fg.integrate.Event(np.sin, terminal=-1)}, "terminal of an event"),
-    "direction": ({"events": fg.integrate.Event(np.sin, direction="up")}, "direction of an event"),
+    "direction": ({"events": fg.integrate.Event(np.sin, direction=UP)}, "direction of an event"),
     "event's shape": ({"events": lambda t, y: y}, r"one number, got shape \(2,\)"),
     "event's dtype": ({"events": lambda t, y: 1j}, "real number, got complex"),
 }
@@ -332,8 +334,9 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 @together("name", REFUSED)
 def test_bad_input(name: str) -> None:
     options, message = REFUSED[name]
+    arguments: dict[str, Any] = {"fun": lambda t, y: -y, "t_span": (0.0, 1.0), "y0": [1.0, 2.0]}
     with pytest.raises(FuncgradError, match=message) as caught:
-        solve_ivp(**({"fun": lambda t, y: -y, "t_span": (0.0, 1.0), "y0": [1.0, 2.0]} | options))
+        solve_ivp(**(arguments | options))
     assert "test_solve_ivp.py" in str(caught.value) or name in ("events",)
 
 
