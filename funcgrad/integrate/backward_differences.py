@@ -74,6 +74,18 @@ class BackwardDifferences(NamedTuple):
     is_current: Tensor
     is_wanted: Tensor
 
+    def of_size(self, step: Tensor) -> BackwardDifferences:
+        """The memory for a step of another size."""
+        ratio = step / self.size
+        # Times are rounded, so the size of a step is never exactly the planned one.
+        changes = abs(ratio - 1.0) > np.finfo(step.dtype).eps ** 0.5
+        others = rescaled(self.differences, self.order, ratio)
+        return self._replace(
+            differences=fnp.where(changes, others, self.differences),
+            size=fnp.where(changes, step, self.size),
+            equal_count=fnp.where(changes, 0, self.equal_count),
+        )
+
 
 def _at(table: Sequence[float], order: Tensor, dtype: np.dtype[Any]) -> Tensor:
     """The entry of a table for an order that is known only when the program runs."""
@@ -106,6 +118,16 @@ def rescaled(differences: Tensor, order: Tensor, ratio: Tensor) -> Tensor:
     return fnp.concatenate([fnp.where(in_use, new, first), differences[MOST_ORDER + 1 :]])
 
 
+def _following(table: Tensor, d: Tensor, order: Tensor) -> Tensor:
+    """The differences at the end of a step, whose solution is d above the predicted value."""
+    numbers = np.arange(_ROWS)[:, None]
+    used = fnp.where(numbers <= order, table, 0.0)
+    last = fnp.sum(fnp.where(numbers == order + 1, table, 0.0), 0)
+    sums = np.triu(np.ones((_ROWS, _ROWS), d.dtype)) @ used + d
+    above = fnp.where(numbers == order + 1, d, d - last)
+    return fnp.where(numbers <= order, sums, fnp.where(numbers <= order + 2, above, table))
+
+
 @dataclass(frozen=True, slots=True)
 class BDF:
     """Backward differentiation formulas, as a method of ``solve_ivp``.
@@ -130,10 +152,10 @@ class BDF:
         jacobian = stop_gradient(system.jacobian(stop_gradient(start), t))
         h = size.astype(start.dtype)
         rise = h * system.slope(start, system.form.vector(slope), jacobian, t, h)
-        rest = fnp.zeros((_ROWS - 2, start.shape[0]), start.dtype)
+        zeros = fnp.zeros((_ROWS - 2, start.shape[0]), start.dtype)
         rate = _ALPHA[1] / h
         memory = BackwardDifferences(
-            fnp.concatenate([start[None], rise[None], rest]),
+            fnp.concatenate([start[None], rise[None], zeros]),
             size,
             fnp.asarray(1),
             fnp.asarray(0),
@@ -147,26 +169,20 @@ class BDF:
         return memory, Counts(0, 1, 1)
 
     def attempt(
-        self, equation: OdeEquation, y: Leaves, slope: Leaves, t: Tensor, step: Tensor, memory: Any
+        self,
+        equation: OdeEquation,
+        y: Leaves,
+        slope: Leaves,
+        t: Tensor,
+        step: Tensor,
+        memory: BackwardDifferences,
     ) -> Attempt:
         """Try a step."""
-        system, before = (
-            VectorEquation.of(equation, y, self.is_sparse),
-            BackwardDifferences(*memory),
-        )
+        system, before = VectorEquation.of(equation, y, self.is_sparse), memory
         form, dtype = system.form, system.form.dtype
-        ratio = step / before.size
-        # Times are rounded, so the size of a step is never exactly the planned one.
-        changes = abs(ratio - 1.0) > np.finfo(step.dtype).eps ** 0.5
-        order, numbers = before.order, np.arange(_ROWS)
-        table = fnp.where(changes, rescaled(before.differences, order, ratio), before.differences)
-        now = before._replace(
-            differences=table,
-            size=fnp.where(changes, step, before.size),
-            equal_count=fnp.where(changes, 0, before.equal_count),
-        )
-        in_use = numbers[:, None] <= order
-        used = fnp.where(in_use, table, 0.0)
+        now, order = before.of_size(step), before.order
+        in_use = np.arange(_ROWS)[:, None] <= order
+        used = fnp.where(in_use, now.differences, 0.0)
         predicted = fnp.sum(used, 0)
         alpha = _at(_ALPHA, order, dtype)
         psi = (np.array([*_GAMMA, 0.0, 0.0], dtype) @ used) / alpha
@@ -191,15 +207,9 @@ class BDF:
         scales = equation.scale(y, end)
         error = system.norm(_at(_ERROR, order, dtype) * d, scales)
         error = fnp.where(ended.converged, error, np.inf)
-        last = fnp.sum(fnp.where(numbers[:, None] == order + 1, table, 0.0), 0)
-        sums = np.triu(np.ones((_ROWS, _ROWS), dtype)) @ used + d
-        above = fnp.where(numbers[:, None] == order + 1, d, d - last)
-        table = fnp.where(in_use, sums, fnp.where(numbers[:, None] <= order + 2, above, table))
+        table = _following(now.differences, d, order)
         accepted, grown = self._next(system, now, table, scales, ended, error)
-        lessened = fnp.maximum(
-            _LEAST_FACTOR,
-            self._safety(ended) * _root(error, order + 1),
-        )
+        lessened = fnp.maximum(_LEAST_FACTOR, self._safety(ended) * _root(error, order + 1))
         failed = fnp.where(now.is_current, 0.5, 1.0)
         refused = before._replace(
             jacobian=now.jacobian,

@@ -7,18 +7,18 @@ Newton's method into one of n real and one of n complex unknowns.
 Source: E. Hairer and G. Wanner, "Solving ordinary differential equations II", section IV.8, and
 their program RADAU5: the coefficients, the transformation, the error, and the choice of steps.
 
->>> bool(np.allclose(INVERSE @ STAGES, np.eye(3)))
+>>> bool(np.allclose(np.array(INVERSE) @ STAGES, np.eye(3)))
 True
 >>> real, other = REAL, PAIR
 >>> blocks = [[real, 0, 0], [0, other.real, -other.imag], [0, other.imag, other.real]]
->>> bool(np.allclose(BACK @ INVERSE @ THERE, blocks))
+>>> bool(np.allclose(np.array(BACK) @ INVERSE @ THERE, blocks))
 True
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -36,20 +36,16 @@ MOST_ITERATIONS: Final = 7
 
 _ROOT: Final = 6**0.5
 
-NODES: Final = np.array([(4 - _ROOT) / 10, (4 + _ROOT) / 10, 1.0])
-STAGES: Final = np.array(
-    [
-        [(88 - 7 * _ROOT) / 360, (296 - 169 * _ROOT) / 1800, (-2 + 3 * _ROOT) / 225],
-        [(296 + 169 * _ROOT) / 1800, (88 + 7 * _ROOT) / 360, (-2 - 3 * _ROOT) / 225],
-        [(16 - _ROOT) / 36, (16 + _ROOT) / 36, 1 / 9],
-    ]
+NODES: Final = ((4 - _ROOT) / 10, (4 + _ROOT) / 10, 1.0)
+STAGES: Final = (
+    ((88 - 7 * _ROOT) / 360, (296 - 169 * _ROOT) / 1800, (-2 + 3 * _ROOT) / 225),
+    ((296 + 169 * _ROOT) / 1800, (88 + 7 * _ROOT) / 360, (-2 - 3 * _ROOT) / 225),
+    ((16 - _ROOT) / 36, (16 + _ROOT) / 36, 1 / 9),
 )
-INVERSE: Final = np.array(
-    [
-        [2 + _ROOT / 2, -6 / 5 + 29 * _ROOT / 30, 2 / 5 - 4 * _ROOT / 15],
-        [-6 / 5 - 29 * _ROOT / 30, 2 - _ROOT / 2, 2 / 5 + 4 * _ROOT / 15],
-        [-1 + 8 * _ROOT / 3, -1 - 8 * _ROOT / 3, 5.0],
-    ]
+INVERSE: Final = (
+    (2 + _ROOT / 2, -6 / 5 + 29 * _ROOT / 30, 2 / 5 - 4 * _ROOT / 15),
+    (-6 / 5 - 29 * _ROOT / 30, 2 - _ROOT / 2, 2 / 5 + 4 * _ROOT / 15),
+    (-1 + 8 * _ROOT / 3, -1 - 8 * _ROOT / 3, 5.0),
 )
 """The inverse of the matrix of weights."""
 
@@ -57,32 +53,26 @@ REAL: Final = 3 + 3 ** (2 / 3) - 3 ** (1 / 3)
 PAIR: Final = complex(3 + (3 ** (1 / 3) - 3 ** (2 / 3)) / 2, -(3 ** (5 / 6) + 3 ** (7 / 6)) / 2)
 """The eigenvalues of the inverse."""
 
-THERE: Final = np.array(
-    [
-        [0.09443876248897524, -0.14125529502095421, 0.03002919410514742],
-        [0.25021312296533332, 0.20412935229379994, -0.38294211275726192],
-        [1.0, 1.0, 0.0],
-    ]
+THERE: Final = (
+    (0.09443876248897524, -0.14125529502095421, 0.03002919410514742),
+    (0.25021312296533332, 0.20412935229379994, -0.38294211275726192),
+    (1.0, 1.0, 0.0),
 )
-BACK: Final = np.array(
-    [
-        [4.17871859155190428, 0.32768282076106237, 0.52337644549944951],
-        [-4.17871859155190428, -0.32768282076106237, 0.47662355450055044],
-        [0.50287263494578682, -2.57192694985560522, 0.59603920482822492],
-    ]
+BACK: Final = (
+    (4.17871859155190428, 0.32768282076106237, 0.52337644549944951),
+    (-4.17871859155190428, -0.32768282076106237, 0.47662355450055044),
+    (0.50287263494578682, -2.57192694985560522, 0.59603920482822492),
 )
 """The transformation to blocks, and back."""
 
-ERROR: Final = np.array([-13 - 7 * _ROOT, -13 + 7 * _ROOT, -1.0]) / 3
+ERROR: Final = ((-13 - 7 * _ROOT) / 3, (-13 + 7 * _ROOT) / 3, -1 / 3)
 """The weights of the increments in the error, which is multiplied by the inverse of the real block
 afterwards, so that it stays small for stiff components."""
 
-POWERS: Final = np.array(
-    [
-        [13 / 3 + 7 * _ROOT / 3, -23 / 3 - 22 * _ROOT / 3, 10 / 3 + 5 * _ROOT],
-        [13 / 3 - 7 * _ROOT / 3, -23 / 3 + 22 * _ROOT / 3, 10 / 3 - 5 * _ROOT],
-        [1 / 3, -8 / 3, 10 / 3],
-    ]
+POWERS: Final = (
+    (13 / 3 + 7 * _ROOT / 3, -23 / 3 - 22 * _ROOT / 3, 10 / 3 + 5 * _ROOT),
+    (13 / 3 - 7 * _ROOT / 3, -23 / 3 + 22 * _ROOT / 3, 10 / 3 - 5 * _ROOT),
+    (1 / 3, -8 / 3, 10 / 3),
 )
 """The collocation polynomial: the coefficient of theta^(k + 1) is the sum of ``z[i] * [i][k]``."""
 
@@ -99,7 +89,7 @@ class Collocation(NamedTuple):
     last_step, last_error : Tensor
         The size and the error of the last step; 0 before the first.
     size : Tensor
-        The size to which the factors belong; 0 if there are none.
+        The size of the steps to which the factors belong.
     jacobian, real_factor, pair_factor : Tensor or SparseArray
     is_current, is_wanted : Tensor of bool
         Whether the Jacobian belongs to the start of the next step, and whether that needs another.
@@ -178,10 +168,16 @@ class Radau:
         return now, is_new
 
     def attempt(
-        self, equation: OdeEquation, y: Leaves, slope: Leaves, t: Tensor, step: Tensor, memory: Any
+        self,
+        equation: OdeEquation,
+        y: Leaves,
+        slope: Leaves,
+        t: Tensor,
+        step: Tensor,
+        memory: Collocation,
     ) -> Attempt:
         """Try a step."""
-        system, before = VectorEquation.of(equation, y, self.is_sparse), Collocation(*memory)
+        system, before = VectorEquation.of(equation, y, self.is_sparse), memory
         form = system.form
         start, dtype = form.vector(y), form.dtype
         now, is_new = self._prepared(system, before, start, t, step)
@@ -190,7 +186,7 @@ class Radau:
         end = form.leaves(new)
         scales = equation.scale(y, end)
         flow, h = form.vector(slope), step.astype(dtype)
-        raw = system.massed((fnp.asarray(ERROR.astype(dtype)) @ z) / h)
+        raw = system.massed((fnp.asarray(ERROR, dtype) @ z) / h)
         error_vector = stop_gradient(system.solve(now.real_factor, flow + raw))
         error = system.norm(error_vector, scales)
 
@@ -224,8 +220,8 @@ class Radau:
     ) -> tuple[Tensor, Convergence]:
         """The increments of the stages, and how Newton's method converged."""
         dtype, h = start.dtype, step.astype(start.dtype)
-        inverse, there, back = [fnp.asarray(x.astype(dtype)) for x in (INVERSE, THERE, BACK)]
-        times = t + NODES.astype(t.dtype) * step
+        inverse, there, back = [fnp.asarray(x, dtype) for x in (INVERSE, THERE, BACK)]
+        times = t + np.array(NODES, t.dtype) * step
         leaves = system.form.leaves(start)
         scales = system.equation.scale(leaves, leaves)
 
@@ -247,7 +243,7 @@ class Radau:
             return fnp.sqrt(sum(system.norm(row, scales) ** 2 for row in z) / 3.0)
 
         length = fnp.where(now.last_step == 0, 1.0, now.last_step)
-        thetas = (1.0 + NODES.astype(t.dtype) * step / length).astype(dtype)
+        thetas = (1.0 + np.array(NODES, t.dtype) * step / length).astype(dtype)
         exponents = np.arange(1.0, 4.0).astype(dtype)
         guess = (thetas[:, None] ** exponents - 1.0) @ now.powers
         return stage_root(
@@ -286,7 +282,7 @@ class Radau:
         failed = fnp.where(now.is_current, 0.5, 1.0)
         no = fnp.zeros_like(is_wanted)
         accepted = now._replace(
-            powers=fnp.asarray(POWERS.T.astype(z.dtype)) @ z,
+            powers=fnp.asarray(POWERS, z.dtype).T @ z,
             last_step=step,
             last_error=fnp.maximum(error, 1e-30),
             is_current=no,

@@ -129,7 +129,9 @@ _CONTINUATION: Final = (
 """The weights of the increments in the continuous solution, which is of order 4."""
 
 
-def rows(table: Any, width: int, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+def rows(
+    table: Sequence[Sequence[float]], width: int, dtype: np.dtype[Any]
+) -> np.ndarray[Any, Any]:
     """A table with rows of several lengths, filled up with zeros."""
     return np.array([[*row, *[0.0] * (width - len(row))] for row in table], dtype)
 
@@ -155,7 +157,13 @@ class Rodas5P:
         return (), Counts(0)
 
     def attempt(
-        self, equation: OdeEquation, y: Leaves, slope: Leaves, t: Tensor, step: Tensor, memory: Any
+        self,
+        equation: OdeEquation,
+        y: Leaves,
+        slope: Leaves,
+        t: Tensor,
+        step: Tensor,
+        memory: object,
     ) -> Attempt:
         """Try a step."""
         system = VectorEquation.of(equation, y, self.is_sparse)

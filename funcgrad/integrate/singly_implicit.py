@@ -12,7 +12,7 @@ True
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -148,11 +148,17 @@ class Kvaerno5:
         return KeptJacobian(jacobian, fnp.asarray(True), fnp.asarray(False), k), Counts(0, 1, 0)
 
     def attempt(
-        self, equation: OdeEquation, y: Leaves, slope: Leaves, t: Tensor, step: Tensor, memory: Any
+        self,
+        equation: OdeEquation,
+        y: Leaves,
+        slope: Leaves,
+        t: Tensor,
+        step: Tensor,
+        memory: KeptJacobian,
     ) -> Attempt:
         """Try a step."""
         system = VectorEquation.of(equation, y, self.is_sparse)
-        form, before = system.form, KeptJacobian(*memory)
+        form, before = system.form, memory
         start, h = form.vector(y), step.astype(form.dtype)
         jacobian = cond(
             before.is_wanted,

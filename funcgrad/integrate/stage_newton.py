@@ -53,7 +53,7 @@ class Convergence(NamedTuple):
         return cls(fnp.asarray(True), fnp.ones((), dtype), fnp.asarray(0))
 
 
-class _Iterate(NamedTuple):
+class _NewtonIterate(NamedTuple):
     x: Tensor
     size: Tensor
     rate: Tensor
@@ -100,10 +100,10 @@ def stage_root(
     """
 
     def iterations(residual: Callable[[Tensor], Tensor], x: Tensor) -> Any:
-        def goes_on(now: _Iterate) -> Tensor:
+        def goes_on(now: _NewtonIterate) -> Tensor:
             return ~(now.is_done | now.has_failed) & (now.number < most)
 
-        def advance(now: _Iterate) -> _Iterate:
+        def advance(now: _NewtonIterate) -> _NewtonIterate:
             correction = solve(residual(now.x))
             size = norm(correction)
             is_first = now.number == 0
@@ -114,11 +114,13 @@ def stage_root(
             remaining = most - 1 - now.number
             hopeless = (rate >= 1) | (left * rate**remaining * size > tolerance)
             has_failed = ~fnp.isfinite(size) | (~is_first & hopeless & ~is_done)
-            return _Iterate(now.x - correction, size, rate, now.number + 1, is_done, has_failed)
+            return _NewtonIterate(
+                now.x - correction, size, rate, now.number + 1, is_done, has_failed
+            )
 
         # A rate is trusted less from stage to stage.
         rate = fnp.minimum(before.rate, 1.0) ** 0.8
-        state = _Iterate(
+        state = _NewtonIterate(
             x,
             fnp.ones_like(rate),
             rate,

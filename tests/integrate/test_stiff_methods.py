@@ -39,8 +39,8 @@ def test_the_continuous_solution_of_kvaerno5_has_order_4() -> None:
 
 
 def test_the_collocation_polynomial_of_radau_goes_through_its_increments() -> None:
-    powers = radau_collocation.NODES[:, None] ** np.arange(1, 4)
-    np.testing.assert_allclose(powers @ radau_collocation.POWERS.T, np.eye(3), atol=1e-13)
+    powers = np.array(radau_collocation.NODES)[:, None] ** np.arange(1, 4)
+    np.testing.assert_allclose(powers @ np.array(radau_collocation.POWERS).T, np.eye(3), atol=1e-13)
 
 
 @pytest.mark.parametrize("method", ["Rodas5P", "BDF"])
