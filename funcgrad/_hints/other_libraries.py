@@ -154,7 +154,7 @@ NAMES: Final[tuple[Row, ...]] = (
     (
         "fg",
         "solve_ivp",
-        "fg.odeint(lambda y, t: f(t, y), y0, ts), which returns y at the times ts, along axis 0",
+        "fg.integrate.solve_ivp(fun, t_span, y0, method, t_eval), with SciPy's signature",
     ),
     ("fg", "odeint_adjoint", 'fg.odeint(f, y0, ts, derivative="adjoint")'),
     ("fg", "quad", "fg.odeint(lambda y, t: f(t), 0.0, (a, b))[-1] is the integral from a to b"),
@@ -310,7 +310,7 @@ CALLERS: Final[tuple[Row, ...]] = (
     (
         "scipy.integrate",
         "solve_ivp odeint ode",
-        "fg.odeint(func, y0, ts, *args), with func(y, t, *args), has all derivatives",
+        "fg.integrate.solve_ivp, with SciPy's arguments, has all derivatives",
     ),
     (
         "scipy.integrate",

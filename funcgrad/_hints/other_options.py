@@ -92,7 +92,11 @@ OPTIONS: Final[tuple[Row, ...]] = (
     ("odeint", "args", "by position: fg.odeint(func, y0, ts, *args)"),
     ("odeint", "mxstep", "max_steps="),
     ("odeint", "max_step", "hmax="),
-    ("odeint", "hmin h0 first_step method solver options", "the method is fixed; leave it out"),
+    (
+        "odeint",
+        "hmin h0 first_step method solver options",
+        "the method is fixed: leave it out, or use fg.integrate.solve_ivp",
+    ),
     ("odeint", "tfirst", "func is called as func(y, t, *args); leave it out"),
     ("odeint", "fun f", "func="),
     (
@@ -100,7 +104,7 @@ OPTIONS: Final[tuple[Row, ...]] = (
         "full_output dense_output",
         "ts= takes all times of results; leave it out",
     ),
-    ("odeint", "events", "write fg.while_loop with your own steps and condition"),
+    ("odeint", "events", "fg.integrate.solve_ivp(..., events=)"),
     ("odeint", "jac Dfun", "the method needs no Jacobian; leave it out"),
     # Optimizers.
     (

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from math import prod
-from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,23 +28,12 @@ from funcgrad._core.trace import Value
 from funcgrad._primitives.broadcasting import broadcast_to
 from funcgrad._primitives.matrices import Array, conjugate, linalg_dtype, position_of
 from funcgrad._primitives.reduction import reduce_sum
+from funcgrad._primitives.sparse_factors import LastFactors, scipy_sparse_modules
 from funcgrad._primitives.structural import reshape
 from funcgrad._primitives.values_alone import least_singular_value
-from funcgrad.errors import MatrixError, MissingPackageError
+from funcgrad.errors import MatrixError
 
 __all__ = ["SparseFactors", "SparseLayout", "sampled_product", "sparse_product", "sparse_solve"]
-
-
-def _scipy_sparse() -> tuple[ModuleType, ModuleType]:
-    try:
-        import scipy.sparse
-        import scipy.sparse.linalg
-    except ImportError as error:
-        raise MissingPackageError(
-            "fg.sparse: SciPy computes with sparse matrices, and it is not installed. Install it by"
-            " `pip install scipy`."
-        ) from error
-    return scipy.sparse, scipy.sparse.linalg
 
 
 class _LayoutFields(NamedTuple):
@@ -85,6 +73,15 @@ class SparseLayout(_LayoutFields):
         """The numbers of rows and columns."""
         rows, columns = self.shape
         return (columns, rows) if self.is_transposed else self.shape
+
+    @cached_property
+    def last_factors(self) -> LastFactors:
+        """The factors of the last matrix with this layout.
+
+        A program that solves with one matrix several times, such as a Newton method that keeps its
+        matrix, or a solution and its gradient, factors it once.
+        """
+        return LastFactors()
 
     @cached_property
     def coordinates(self) -> tuple[Array, Array]:
@@ -128,7 +125,7 @@ class SparseLayout(_LayoutFields):
     @cached_property
     def _loops(self) -> tuple[Callable[..., None], Callable[..., None]] | None:
         """SciPy's loops over the rows of a matrix, or over its columns, for one vector and more."""
-        _scipy_sparse()
+        scipy_sparse_modules()
         try:
             from scipy.sparse import _sparsetools as tools
         except ImportError:  # it is a private module of SciPy
@@ -148,7 +145,7 @@ class SparseLayout(_LayoutFields):
     @cached_property
     def _template(self) -> Any:
         """The matrix with other nonzeros: its constructor takes longer than a product."""
-        sparse, _ = _scipy_sparse()
+        sparse, _ = scipy_sparse_modules()
         make = sparse.csc_array if self.is_transposed else sparse.csr_array
         indices, indptr = self._arrays
         return make((np.zeros(len(indices)), indices, indptr), shape=self.size)
@@ -369,13 +366,16 @@ class SparseFactors:
         MatrixError
             The matrix is singular, or an element is not finite.
         """
-        if not np.isfinite(data).all():
-            raise MatrixError("spsolve: the matrix holds NaN or infinity.")
         stored = layout if layout.is_transposed else layout.flipped
-        try:
-            lu = _scipy_sparse()[1].splu(stored.matrix(data))
-        except RuntimeError as error:  # "Factor is exactly singular"
-            raise MatrixError("spsolve: the matrix is singular.") from error
+        lu = stored.last_factors.get(data)
+        if lu is None:
+            if not np.isfinite(data).all():
+                raise MatrixError("spsolve: the matrix holds NaN or infinity.")
+            try:
+                lu = scipy_sparse_modules()[1].splu(stored.matrix(data))
+            except RuntimeError as error:  # "Factor is exactly singular"
+                raise MatrixError("spsolve: the matrix is singular.") from error
+            stored.last_factors.put(data, lu)
         return cls(lu, data.dtype, "N" if layout.is_transposed else "T")
 
     def __static_parts__(self) -> tuple[Hashable, ...]:

@@ -17,17 +17,20 @@ values, print, or hold objects that may change.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import suppress
 from types import CodeType
 from typing import Any, Final, TypeAlias, TypeVar
 
+from funcgrad._backends.choice import chosen_backend
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._base.floating_errors import quiet
 from funcgrad._core.trace import RAW, Value, concrete, running_traces
 from funcgrad._hooks.key_uses import current_uses
 from funcgrad._hooks.result_watch import WATCH, WATCHING
-from funcgrad._passes.pipeline import simplified
+from funcgrad._passes.pipeline import optimize, simplified
+from funcgrad._programs.program import Program
 from funcgrad._staging.capture import Capture
-from funcgrad._staging.derived import ProgramCall, by_numpy
+from funcgrad._staging.derived import ProgramCall, Run, by_numpy
 from funcgrad._staging.eagerness import EAGER
 from funcgrad._staging.entry import argument_type
 from funcgrad._staging.function_parts import FunctionParts, NoPartsError, acts, function_parts
@@ -65,7 +68,12 @@ class LoopPrograms:
         self._seen: dict[Hashable, None] = {}
 
     def results(
-        self, function: Callable[..., Any], args: Sequence[Tensor], options: Hashable, loop: Loop
+        self,
+        function: Callable[..., Any],
+        args: Sequence[Tensor],
+        options: Hashable,
+        loop: Loop,
+        at_once: bool = False,
     ) -> list[Tensor] | None:
         """The results of ``loop(function, args)`` by a program; None if there is none.
 
@@ -77,6 +85,9 @@ class LoopPrograms:
         options : hashable
             All else that ``loop`` depends on.
         loop : callable
+        at_once : bool
+            Whether the loop is staged at the first call, and compiled by the default backend. Then
+            results agree with the loop in Python to rounding: for loops that take a second there.
         """
         if _is_elsewhere():
             return None
@@ -86,8 +97,9 @@ class LoopPrograms:
             return None
         values = [concrete(x) for x in (*args, *parts.tensors)]
         examples = [example(value) for value in values]
-        key = parts.key, options, tuple([argument_type(value) for value in examples])
-        program = self._program(key, parts, values, examples, loop)
+        types = tuple([argument_type(value) for value in examples])
+        key = parts.key, options, at_once, types
+        program = self._program(key, parts, values, examples, loop, at_once)
         if program is None:
             return None
         try:
@@ -103,6 +115,7 @@ class LoopPrograms:
         values: Sequence[Value],
         examples: Sequence[Value],
         loop: Loop,
+        at_once: bool,
     ) -> _LoopProgram | None:
         """The program for a key, made when the key comes again; None if there is none.
 
@@ -118,12 +131,12 @@ class LoopPrograms:
             if before.check is None or before.check():
                 before.was_used = True
                 return before
-        elif all(type(value) in RAW for value in values) and key not in self._seen:
+        elif not at_once and all(type(value) in RAW for value in values) and key not in self._seen:
             _add(self._seen, key, None)
             return None
         made = None
-        if self._is_worth_it(before, parts):
-            made = _made(parts, examples, loop)
+        if at_once or self._is_worth_it(before, parts):
+            made = _made(parts, examples, loop, at_once)
         if made is not None and before is not None:
             made.changes = before.changes + 1
         _add(self._programs, key, made)
@@ -144,6 +157,15 @@ def _add(made: dict[Hashable, T], key: Hashable, value: T) -> None:
     made[key] = value
 
 
+def _by_default(program: Program) -> Run:
+    """Compile by the default backend, or else by NumPy's."""
+    backend = chosen_backend(None, "a solver")
+    with suppress(Exception):
+        if backend.supports(program):
+            return backend.compile(backend.prepare(program, False)).run
+    return by_numpy(program, False)[1].run
+
+
 def _is_elsewhere() -> bool:
     """Whether the loop is staged as a part of a program, or somebody looks at its steps."""
     if WATCHING.begun and WATCH.get() is not None:
@@ -153,7 +175,9 @@ def _is_elsewhere() -> bool:
     return any(isinstance(trace, Stager) for trace in running_traces())
 
 
-def _made(parts: FunctionParts, examples: Sequence[Value], loop: Loop) -> _LoopProgram | None:
+def _made(
+    parts: FunctionParts, examples: Sequence[Value], loop: Loop, at_once: bool
+) -> _LoopProgram | None:
     """Stage a loop; None if its function may not be staged."""
     from funcgrad._backends.numpy.backend import compile_program
     from funcgrad._backends.numpy.prepare import prepared_exactly
@@ -174,9 +198,13 @@ def _made(parts: FunctionParts, examples: Sequence[Value], loop: Loop) -> _LoopP
             return None
         if capture.drew() or capture.draws or not capture.unchanged():
             return None
-        program = simplified(staged)
-        compiled = compile_program(prepared_exactly(program), raises=False)
+        if at_once:
+            program = optimize(staged)
+            call = ProgramCall(program, _by_default, _by_default(program))
+        else:
+            program = simplified(staged)
+            compiled = compile_program(prepared_exactly(program), raises=False)
+            call = ProgramCall(program, lambda derived: by_numpy(derived, False)[1].run, compiled)
     except Exception:  # the loop in Python runs, or raises it again
         return None
-    call = ProgramCall(program, lambda derived: by_numpy(derived, False)[1].run, compiled)
     return _LoopProgram(call, capture.check, parts.code)

@@ -16,7 +16,7 @@ from funcgrad._core.specs import shape_of
 from funcgrad._core.structure.structures import Elementwise
 from funcgrad._core.trace import Raw
 from funcgrad.debug.elements import Mask, relation
-from funcgrad.debug.replays import Event, Replay, ResultPlace
+from funcgrad.debug.replays import Replay, ReplayEvent, ResultPlace
 from funcgrad.debug.value_origins import Origin, infinity_origins, is_infinite, is_nan, origins_of
 
 _SHOWN = 3
@@ -146,7 +146,7 @@ def _number(value: object) -> str:
     return repr(value.item() if isinstance(value, np.generic | np.ndarray) else value)
 
 
-def _elements(node: Event, position: int, place: tuple[int, ...]) -> list[Mask]:
+def _elements(node: ReplayEvent, position: int, place: tuple[int, ...]) -> list[Mask]:
     """Return the elements of the operands on which one element of the result depends."""
     assert node.primitive is not None
     one = np.zeros(shape_of(node.outs[position]), np.bool_)
@@ -155,7 +155,7 @@ def _elements(node: Event, position: int, place: tuple[int, ...]) -> list[Mask]:
     return links.backward(one)
 
 
-def _text(node: Event, position: int, place: tuple[int, ...]) -> str:
+def _text(node: ReplayEvent, position: int, place: tuple[int, ...]) -> str:
     """Return the operation with its values at a place."""
     assert node.primitive is not None
     shown = []
@@ -191,7 +191,7 @@ def _partners(origin: Origin, place: tuple[int, ...]) -> tuple[str, ...]:
     return tuple(texts)
 
 
-def _argument(node: Event) -> str:
+def _argument(node: ReplayEvent) -> str:
     return f"the {'' if node.path.startswith('argument ') else 'argument '}{node.path}"
 
 

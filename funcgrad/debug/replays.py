@@ -40,7 +40,7 @@ from funcgrad.tensor.tensor import Tensor, apply1
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Event:
+class ReplayEvent:
     """An operation that ran, or an argument of the function.
 
     Attributes
@@ -85,7 +85,7 @@ class Event:
 class ResultPlace:
     """A result of an operation."""
 
-    node: Event
+    node: ReplayEvent
     position: int = 0
 
 
@@ -108,7 +108,7 @@ class Replay(Trace):
 
     Attributes
     ----------
-    nodes : list of Event
+    nodes : list of ReplayEvent
         The operations with non-finite results.
     outs : list of triples
         The leaves of the result: path, raw value, and place.
@@ -122,7 +122,7 @@ class Replay(Trace):
 
     def __init__(self, level: int) -> None:
         super().__init__(level)
-        self.nodes: list[Event] = []
+        self.nodes: list[ReplayEvent] = []
         self.outs: list[tuple[str, Raw, ResultPlace | None]] = []
         self.operations: tuple[str, ...] = ()
         self._numbers = count()
@@ -135,7 +135,7 @@ class Replay(Trace):
         if known is not None:
             return Followed.made_at(self, value, known)
         outs = () if _is_finite(raw) else (raw,)
-        node = Event(next(self._numbers), None, Location(""), path=path, outs=outs)
+        node = ReplayEvent(next(self._numbers), None, Location(""), path=path, outs=outs)
         if outs:
             self.nodes.append(node)
         return Followed.made_at(self, value, ResultPlace(node))
@@ -166,7 +166,7 @@ class Replay(Trace):
         params: Mapping[str, Any],
         outs: Sequence[Raw],
         frame: FrameType | None,
-    ) -> Event:
+    ) -> ReplayEvent:
         """Record an operation."""
         where = context(frame, _BASE)
         forward = None
@@ -176,12 +176,12 @@ class Replay(Trace):
             where = where._replace(entry=(where.entry[0], None))
         number = next(self._numbers)
         if all(map(_is_finite, outs)):
-            return Event(number, primitive, where, forward)
+            return ReplayEvent(number, primitive, where, forward)
         known = [
             self._constant(operand) if place is None else place
             for operand, place in zip(operands, places, strict=True)
         ]
-        node = Event(
+        node = ReplayEvent(
             number,
             primitive,
             where,

@@ -27,7 +27,7 @@ from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._core.structure.structures import Elementwise
 from funcgrad._core.trace import Raw
 from funcgrad.debug.elements import Mask, Relation, relation
-from funcgrad.debug.replays import Event, Replay, ResultPlace
+from funcgrad.debug.replays import Replay, ReplayEvent, ResultPlace
 
 _Key: TypeAlias = tuple[int, int]
 """The number of a node, and the position of a result."""
@@ -42,7 +42,7 @@ class Origin:
 
     Attributes
     ----------
-    node : Event
+    node : ReplayEvent
     position : int
         The index of the result.
     mask : array of bool
@@ -54,7 +54,7 @@ class Origin:
         The infinite elements of the operands from which NaN was made.
     """
 
-    node: Event
+    node: ReplayEvent
     position: int
     mask: Mask
     outside: int | None = None
@@ -79,7 +79,7 @@ class Origin:
 class _Visit:
     """A visited result: which of its elements, and which elements of the operands they follow."""
 
-    node: Event
+    node: ReplayEvent
     position: int
     mask: Mask
     links: Relation | None = None
@@ -91,7 +91,7 @@ class _Waiting:
 
     def __init__(self) -> None:
         self.order: list[tuple[int, int]] = []  # a heap of negative indices
-        self._masks: dict[_Key, tuple[Event, Mask]] = {}
+        self._masks: dict[_Key, tuple[ReplayEvent, Mask]] = {}
 
     def put(self, place: ResultPlace, mask: Mask) -> None:
         """Ask for more elements of a result."""
@@ -101,7 +101,7 @@ class _Waiting:
             heappush(self.order, (-key[0], -key[1]))
         self._masks[key] = place.node, mask if known is None else known[1] | mask
 
-    def latest(self) -> tuple[_Key, Event, Mask]:
+    def latest(self) -> tuple[_Key, ReplayEvent, Mask]:
         """Take out the result of the latest operation."""
         number, position = heappop(self.order)
         key = -number, -position
@@ -172,7 +172,7 @@ def is_infinite(x: Raw) -> Mask:
 
 
 def _to_blame(
-    node: Event, out: Raw, links: Relation, mask: Mask, suspects: Sequence[Mask]
+    node: ReplayEvent, out: Raw, links: Relation, mask: Mask, suspects: Sequence[Mask]
 ) -> list[Mask]:
     """Return the suspect elements of the operands that caused some elements of the result.
 

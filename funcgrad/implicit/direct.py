@@ -30,7 +30,7 @@ from funcgrad.sparse.element_rows import identity_rows
 from funcgrad.sparse.patterns import Pattern, detected
 from funcgrad.tensor.tensor import Tensor, wrap
 
-_FEWEST: Final = 200
+FEWEST_SPARSE: Final = 200
 """A dense matrix of fewer unknowns takes less time than a pattern."""
 
 _SPARSE: Final = 10
@@ -93,16 +93,21 @@ def direct_solve(matvec: Callable[[Any], Any], b: Tree, *, failed: str = "raise"
     return unravel(_solved(data, how.pattern, vector, failed))
 
 
+def is_sparse_enough(pattern: Pattern) -> bool:
+    """Whether a square matrix with this pattern is solved faster as a sparse one."""
+    return pattern.nnz * _SPARSE <= pattern.shape[0] ** 2
+
+
 def _products(image: Callable[[Tensor], Tensor], vector: Tensor) -> Compression | None:
     """The products that contain the matrix of a linear function; None if it is not sparse."""
     size = vector.size
-    if size < _FEWEST or vector.dtype.kind == "c" or find_spec("scipy") is None:
+    if size < FEWEST_SPARSE or vector.dtype.kind == "c" or find_spec("scipy") is None:
         return None
     try:
         pattern = detected("direct_solve", image, 0, (vector,), {})
     except FuncgradError:  # the dense matrix does not need a program of the function
         return None
-    if pattern.nnz * _SPARSE > size * size:
+    if not is_sparse_enough(pattern):
         return None
     return compression(pattern | Pattern(identity_rows(size, size, 0)), "forward")
 

@@ -16,7 +16,11 @@ from funcgrad.numpy.running import trapezoid
 
 if TYPE_CHECKING:
     from funcgrad.integrate.adaptive_integrals import quad
+    from funcgrad.integrate.events import Event
+    from funcgrad.integrate.initial_value_problems import solve_ivp
     from funcgrad.integrate.initial_values import odeint
+    from funcgrad.integrate.ivp_results import OdeResult
+    from funcgrad.integrate.records import OdeSolution
     from funcgrad.integrate.sampled_integrals import (
         cumulative_simpson,
         cumulative_trapezoid,
@@ -24,8 +28,13 @@ if TYPE_CHECKING:
         simpson,
     )
     from funcgrad.integrate.several_variables import dblquad, fixed_quad, nquad
+    from funcgrad.integrate.stiffness import StiffnessWarning
 
 __all__ = [
+    "Event",
+    "OdeResult",
+    "OdeSolution",
+    "StiffnessWarning",
     "cumulative_simpson",
     "cumulative_trapezoid",
     "dblquad",
@@ -35,6 +44,7 @@ __all__ = [
     "quad",
     "romb",
     "simpson",
+    "solve_ivp",
     "trapezoid",
 ]
 
@@ -42,6 +52,11 @@ _LATE = _LateNames(
     __name__,
     {
         "initial_values": "odeint",
+        "initial_value_problems": "solve_ivp",
+        "events": "Event",
+        "ivp_results": "OdeResult",
+        "records": "OdeSolution",
+        "stiffness": "StiffnessWarning",
         "adaptive_integrals": "quad",
         "sampled_integrals": "cumulative_simpson cumulative_trapezoid romb simpson",
         "several_variables": "dblquad fixed_quad nquad",

@@ -19,6 +19,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 import funcgrad.numpy as fnp
 from funcgrad._control.closures import with_closed_values
 from funcgrad._control.scans import scan
@@ -27,9 +29,11 @@ from funcgrad._core.trace import Value, concrete
 from funcgrad._programs.equation import spec_inside
 from funcgrad._transforms.custom import custom_vjp
 from funcgrad._transforms.reverse import vjp
+from funcgrad._transforms.stop import stop_gradient
 from funcgrad.integrate.right_hand_side import Slope, real_dtype
-from funcgrad.integrate.solutions import solution
-from funcgrad.integrate.steps import Leaves, Settings
+from funcgrad.integrate.solutions import check, outcome_at
+from funcgrad.integrate.step_methods import Leaves, Settings
+from funcgrad.integrate.steps import Outcome, Scheme
 from funcgrad.tensor.tensor import Tensor, wrap
 
 
@@ -38,44 +42,63 @@ def adjoint_solution(
 ) -> Leaves:
     """Solve as `solution` does; reverse mode solves the adjoint equation."""
     if len(times) == 1:
-        return solution(slope, start, times, parameters, settings)
-    f, every = _with_closed_values(slope, start, times[0], parameters)
+        return [leaf[None] for leaf in start]
+    outcome = adjoint_outcome(slope, start, times, parameters, settings, Scheme())
+    check(outcome, settings)
+    return outcome.leaves
 
-    def forward(start: Leaves, times: Tensor, every: list[Tensor]) -> Leaves:
-        return solution(f, start, times, every, settings)
+
+def adjoint_outcome(
+    slope: Slope,
+    start: Leaves,
+    times: Tensor,
+    parameters: list[Tensor],
+    settings: Settings,
+    scheme: Scheme,
+) -> Outcome:
+    """Solve as `outcome_at` does; reverse mode solves the adjoint equation by the same method."""
+    f, every = _with_closed_values(scheme.name, slope, start, times[0], parameters)
+    count = len(parameters)
+    derivative = scheme.jacobian
+    if derivative is not None:
+        by_user = derivative
+        scheme = scheme._replace(jacobian=lambda y, t, every: by_user(y, t, every[:count]))
+
+    def forward(start: Leaves, times: Tensor, every: list[Tensor]) -> tuple[Leaves, Any]:
+        outcome = outcome_at(f, start, times, every, settings, scheme)
+        return outcome.leaves, stop_gradient(tuple(outcome[1:]))
 
     def forward_keeping(
         start: Leaves, times: Tensor, every: list[Tensor]
-    ) -> tuple[Leaves, tuple[Any, ...]]:
-        solutions = forward(start, times, every)
-        return solutions, (solutions, times, every)
+    ) -> tuple[tuple[Leaves, Any], tuple[Any, ...]]:
+        result = forward(start, times, every)
+        return result, (result[0], times, every)
 
     rule = custom_vjp(forward, forward="through")
-    rule.defvjp(forward_keeping, partial(_backward, f, settings))
-    return rule(start, times, every)
+    rule.defvjp(
+        forward_keeping, partial(_backward, f, settings, Scheme(scheme.method, name=scheme.name))
+    )
+    leaves, others = rule(start, times, every)
+    return Outcome(leaves, *others)
 
 
 def _backward(
-    f: Slope, settings: Settings, residuals: tuple[Leaves, Tensor, list[Tensor]], cts: Leaves
+    f: Slope,
+    settings: Settings,
+    scheme: Scheme,
+    residuals: tuple[Leaves, Tensor, list[Tensor]],
+    result_cts: tuple[Leaves, Any],
 ) -> tuple[Leaves, Tensor, list[Tensor | None]]:
     """Return the cotangents of the start, of the times and of the parameters."""
     solutions, times, every = residuals
+    cts = result_cts[0]
     places = [k for k, value in enumerate(every) if is_inexact(value.dtype)]
     followed = [every[k] for k in places]
     precision = real_dtype(solutions)
-
-    def pulled(y: Leaves, t: Tensor, adjoint: Leaves) -> tuple[Leaves, Leaves, Leaves]:
-        def of_both(y: Leaves, parameters: Leaves) -> Leaves:
-            values = list(every)
-            for place, value in zip(places, parameters, strict=True):
-                values[place] = value
-            return f(y, t, values)
-
-        slope, pull = vjp(of_both, y, followed)
-        return slope, *pull(adjoint)
+    settings = _with_more_leaves(settings, len(followed))
 
     def augmented(state: tuple[Leaves, Leaves, Leaves], t: Tensor) -> tuple[Leaves, Leaves, Leaves]:
-        slope, of_y, of_parameters = pulled(state[0], t, state[1])
+        slope, of_y, of_parameters = _pulled(f, every, places, state[0], t, state[1])
         return slope, [-x for x in of_y], [-x for x in of_parameters]
 
     sizes = (len(solutions), 2 * len(solutions))
@@ -101,8 +124,9 @@ def _backward(
     ) -> tuple[tuple[Leaves, Leaves], Tensor]:
         (adjoint, sums), (y, ct, late, early) = carry, slices
         state = [*y, *[a + b for a, b in zip(adjoint, ct, strict=True)], *sums]
-        ends = solution(flat_slope, state, fnp.stack([late, early]), [], settings)
-        _, adjoint, sums = parts([end[-1] for end in ends])
+        ends = outcome_at(flat_slope, state, fnp.stack([late, early]), [], settings, scheme)
+        check(ends, settings, scheme.name)
+        _, adjoint, sums = parts([end[-1] for end in ends.leaves])
         return (adjoint, sums), of_time(y, late, ct)
 
     zeros = [fnp.zeros_like(ct[0]) for ct in cts], [fnp.zeros_like(x) for x in followed]
@@ -116,8 +140,32 @@ def _backward(
     return start, fnp.concatenate([of_first[None], of_times]), of_parameters
 
 
+def _pulled(
+    f: Slope, every: list[Tensor], places: list[int], y: Leaves, t: Tensor, adjoint: Leaves
+) -> tuple[Leaves, Leaves, Leaves]:
+    """Return the slope, and a cotangent of it pulled back to y and to the parameters."""
+
+    def of_both(y: Leaves, parameters: Leaves) -> Leaves:
+        values = list(every)
+        for place, value in zip(places, parameters, strict=True):
+            values[place] = value
+        return f(y, t, values)
+
+    slope, pull = vjp(of_both, y, [every[place] for place in places])
+    return slope, *pull(adjoint)
+
+
+def _with_more_leaves(settings: Settings, count: int) -> Settings:
+    """Absolute tolerances for cotangents, too: the least one for those of parameters."""
+    if not isinstance(settings.atol, tuple):
+        return settings
+    least = min(float(np.min(np.asarray(size))) for size in settings.atol)
+    more = tuple([least for _ in range(count)])
+    return settings._replace(atol=(*settings.atol, *settings.atol, *more))
+
+
 def _with_closed_values(
-    slope: Slope, start: Leaves, time: Tensor, parameters: list[Tensor]
+    name: str, slope: Slope, start: Leaves, time: Tensor, parameters: list[Tensor]
 ) -> tuple[Slope, list[Tensor]]:
     """Return a right-hand side whose closed-over traced values are parameters, too."""
     count = len(start)
@@ -127,9 +175,7 @@ def _with_closed_values(
         return [concrete(x) for x in slope(tensors[:count], tensors[count], tensors[count + 1 :])]
 
     values = [concrete(x) for x in (*start, time, *parameters)]
-    run, closed = with_closed_values(
-        "odeint", flat, [spec_inside(value) for value in values], values
-    )
+    run, closed = with_closed_values(name, flat, [spec_inside(value) for value in values], values)
     param_count = len(parameters)
 
     def with_closed(y: Leaves, t: Tensor, every: list[Tensor]) -> Leaves:

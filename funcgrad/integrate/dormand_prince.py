@@ -13,8 +13,6 @@ from __future__ import annotations
 
 from typing import Final
 
-ORDER: Final = 5
-
 NODES: Final = (1 / 5, 3 / 10, 4 / 5, 8 / 9, 1.0, 1.0)
 """The times of the stages after the first, as fractions of a step."""
 

@@ -24,7 +24,7 @@ from funcgrad.integrate.adjoint import adjoint_solution
 from funcgrad.integrate.own_loop import own_outcome
 from funcgrad.integrate.right_hand_side import System, real_dtype, times_of
 from funcgrad.integrate.solutions import solution
-from funcgrad.integrate.steps import Settings
+from funcgrad.integrate.step_methods import Settings
 from funcgrad.tensor.tensor import Tensor
 
 

@@ -12,6 +12,7 @@ Tensor(0.)
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, Final
 
 import numpy as np
 
@@ -21,16 +22,11 @@ from funcgrad._transforms.batch import vmap
 from funcgrad._transforms.stager import Staged
 from funcgrad._transforms.stop import stop_gradient
 from funcgrad.errors import ArgumentError, ConvergenceError
+from funcgrad.integrate.explicit_pairs import RK45
 from funcgrad.integrate.right_hand_side import Slope, real_dtype
-from funcgrad.integrate.steps import (
-    DISORDER,
-    TOO_MANY,
-    Leaves,
-    Outcome,
-    Settings,
-    solved,
-    stage_slopes,
-)
+from funcgrad.integrate.step_methods import Leaves, RightHandSide, Settings
+from funcgrad.integrate.steps import DISORDER, TOO_MANY, Outcome, Scheme, solved
+from funcgrad.integrate.stiff_equations import slope_of
 from funcgrad.tensor.tensor import Tensor
 
 
@@ -55,54 +51,107 @@ def solution(
     """
     if len(times) == 1:
         return [leaf[None] for leaf in start]
-    precision = real_dtype(start)
+    outcome = outcome_at(slope, start, times, parameters, settings, Scheme(), own_steps)
+    check(outcome, settings)
+    return outcome.leaves
+
+
+def outcome_at(
+    slope: Slope,
+    start: Leaves,
+    times: Tensor,
+    parameters: list[Tensor],
+    settings: Settings,
+    scheme: Scheme,
+    own_steps: Callable[[Tensor, Settings], Outcome | None] | None = None,
+) -> Outcome:
+    """Return the solutions at all times, and how the integration ended."""
     is_fixed = type(concrete(times)) in RAW
     # The steps are constants; a change of the first time shifts all of them.
     delay = 0.0 if is_fixed else times[0] - stop_gradient(times[0])
+    f, jacobian = functions_of(slope, parameters, scheme, delay, real_dtype(start))
+    outcome = own_steps(times, settings) if own_steps is not None and is_fixed else None
+    if outcome is None:
+        outcome = solved(f, start, times, settings, scheme, jacobian)
+    if is_fixed:
+        return outcome
+    fixed = stop_gradient(times)
+    return outcome._replace(
+        leaves=moved(slope_of(f, scheme.mass), outcome.leaves, fixed, times - fixed - delay)
+    )
+
+
+def functions_of(
+    slope: Slope,
+    parameters: list[Tensor],
+    scheme: Scheme,
+    delay: Tensor | float,
+    precision: np.dtype[Any],
+) -> tuple[RightHandSide, Callable[[Leaves, Tensor], Any] | None]:
+    """The right-hand side and its Jacobian for fixed parameters."""
 
     def f(y: Leaves, t: Tensor) -> Leaves:
         return slope(y, (t + delay).astype(precision), parameters)
 
-    outcome = own_steps(times, settings) if own_steps is not None and is_fixed else None
-    if outcome is None:
-        outcome = solved(f, start, times, settings)
-    _check(outcome, settings)
-    if is_fixed:
-        return outcome.leaves
-    fixed = stop_gradient(times)
+    derivative = scheme.jacobian
+    if derivative is None:
+        return f, None
 
-    def moved(y: Leaves, t: Tensor, size: Tensor) -> Leaves:
-        return stage_slopes(f, y, f(y, t), t, size)[0]
+    def jacobian(y: Leaves, t: Tensor) -> Any:
+        return derivative(y, (t + delay).astype(precision), parameters)
 
-    # A step of size 0 changes no value, and up to the order of the method its derivatives are the
-    # derivatives of the solution.
-    return vmap(moved)(outcome.leaves, fixed, times - fixed - delay)
+    return f, jacobian
 
 
-def _check(outcome: Outcome, settings: Settings) -> None:
+def moved(f: RightHandSide, leaves: Leaves, times: Tensor, steps: Tensor) -> Leaves:
+    """Take a step of size 0 from each time.
+
+    It changes no value, and up to the order of the pair, 5, its derivatives with respect to its
+    size are the derivatives of the solution.
+    """
+
+    def one(y: Leaves, t: Tensor, size: Tensor) -> Leaves:
+        return RK45.stages_of(f, y, f(y, t), t, size)[0]
+
+    return vmap(one)(leaves, times, steps)
+
+
+STIFF: Final = (
+    " A stiff equation needs small steps everywhere: solve it by fg.integrate.solve_ivp with"
+    " method='Kvaerno5' or 'Radau'."
+)
+
+
+def check(outcome: Outcome, settings: Settings, name: str = "odeint", advice: str = STIFF) -> None:
+    """Raise an error if an integration failed, where that is known.
+
+    Raises
+    ------
+    ConvergenceError, ArgumentError
+        It failed, or the times are not sorted.
+    """
     status = _numbers(outcome.status)
     if status is None or not np.any(status):
         return
     reason = int(np.max(status))
     if reason == DISORDER:
+        what = "ts" if name == "odeint" else "t_eval"
         raise placed(
             ArgumentError,
-            "odeint: ts has to be finite, and in ascending or descending order. Sort ts, and"
-            " reorder the solutions afterwards.",
+            f"{name}: {what} has to be finite, and in ascending or descending order. Sort {what},"
+            " and reorder the solutions afterwards.",
         )
     time, count = _numbers(outcome.time), _numbers(outcome.tried)
     where = f"t = {np.asarray(time).flat[np.argmax(status)]:.6g}"
     if reason == TOO_MANY:
         raise placed(
             ConvergenceError,
-            f"odeint: max_steps={settings.max_steps} steps came no further than {where}."
-            " Raise max_steps or the tolerances rtol and atol. A stiff equation needs small"
-            " steps everywhere: solve it by scipy.integrate.solve_ivp with method='Radau'"
-            " and jac=fg.jacfwd(f, argnums=1).",
+            f"{name}: max_steps={settings.max_steps} steps came no further than {where}."
+            f" Raise max_steps or the tolerances rtol and atol.{advice}",
         )
     raise placed(
         ConvergenceError,
-        f"odeint: at {where}, after {np.max(np.asarray(count))} steps, no step is small enough"
+        f"{name}: at {where}, after {np.max(np.asarray(count))} steps, no step is small enough"
         f" for rtol={settings.rtol:.3g} and atol={settings.atol:.3g}. The solution may end"
         " there, the function may return NaN there, or the tolerances are smaller than the"
         " precision allows.",

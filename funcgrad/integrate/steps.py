@@ -16,51 +16,39 @@ solution at those times. Derivatives treat the sizes of steps, and the times, as
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import reduce
-from operator import add
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import funcgrad.numpy as fnp
 from funcgrad._control.scans import scan
 from funcgrad._control.whiles import while_loop
+from funcgrad._core import pytrees
 from funcgrad._transforms.stop import stop_gradient
-from funcgrad.integrate.dormand_prince import CONTINUATION, ERROR, NODES, ORDER, STAGES
+from funcgrad.integrate.explicit_pairs import RK45
 from funcgrad.integrate.right_hand_side import real_dtype
+from funcgrad.integrate.step_methods import (
+    GREATEST_ERROR,
+    Attempt,
+    Counts,
+    Leaves,
+    OdeEquation,
+    RightHandSide,
+    Settings,
+    StepMethod,
+    equation_of,
+    plus,
+    weighted,
+)
 from funcgrad.tensor.tensor import Tensor
-
-Leaves: TypeAlias = list[Tensor]
-RightHandSide: TypeAlias = Callable[[Leaves, Tensor], Leaves]
 
 TOO_MANY, TOO_SMALL, DISORDER = 1, 2, 3
 """Failures: too many steps, too small steps, unsorted times. 0 is success."""
 
 # The controller's constants come from DOPRI5 (Hairer, Nørsett and Wanner, section IV.2 of volume
 # II, where it is derived): a small power of the previous error stabilizes the sizes.
-SAFETY, MEMORY = 0.9, 0.04
+SAFETY, MEMORY = 0.9, 0.2
 LEAST_FACTOR, GREATEST_FACTOR = 0.2, 10.0
-
-LEAST_ALLOWED, GREATEST_ERROR = 1e-30, 1e10
-"""Bounds that keep the scaled error finite if the allowed error is 0, and its square finite."""
-
-
-class Settings(NamedTuple):
-    """The accuracy of a solution, and the bounds of its steps.
-
-    Attributes
-    ----------
-    rtol, atol : float
-    max_steps : int
-        The maximum number of steps for the whole solution, refused steps included.
-    hmax : float
-        The maximum size of a step.
-    """
-
-    rtol: float
-    atol: float
-    max_steps: int
-    hmax: float
 
 
 class Outcome(NamedTuple):
@@ -76,12 +64,38 @@ class Outcome(NamedTuple):
         The last time that was reached.
     tried : Tensor
         The number of steps, refused steps included.
+    counts : Counts or None
+        The work of all steps, for methods that count it.
     """
 
     leaves: Leaves
     status: Tensor
     time: Tensor
     tried: Tensor
+    counts: Counts | None = None
+
+
+class Scheme(NamedTuple):
+    """How a differential equation is solved, beside the accuracy.
+
+    Attributes
+    ----------
+    method : StepMethod
+    jacobian : callable, optional
+        ``jacobian(y, t, parameters)``; see `OdeEquation`.
+    mass : Tensor, optional
+        The mass matrix.
+    last : Tensor, optional
+        The time beyond which no step goes: without it the last of the times.
+    name : str
+        The function that the user called, for errors.
+    """
+
+    method: StepMethod = RK45
+    jacobian: Callable[..., Any] | None = None
+    mass: Any = None
+    last: Tensor | None = None
+    name: str = "odeint"
 
 
 class State(NamedTuple):
@@ -103,8 +117,12 @@ class State(NamedTuple):
         The solution at ``start`` and at ``end``.
     old_slope, new_slope : list of Tensor
         The slopes at ``start`` and at ``end``.
-    bend : list of Tensor
-        The coefficient of the quartic term of the solution between them.
+    dense : list of lists of Tensor
+        The coefficients of the interpolation between them.
+    memory : pytree of Tensor
+        The memory of the method.
+    counts : Counts or None
+        The work so far, for methods that count it.
     """
 
     start: Tensor
@@ -118,43 +136,57 @@ class State(NamedTuple):
     new: Leaves
     old_slope: Leaves
     new_slope: Leaves
-    bend: Leaves
+    dense: Sequence[Leaves]
+    memory: Any
+    counts: Counts | None
 
 
-def solved(f: RightHandSide, start: Leaves, times: Tensor, settings: Settings) -> Outcome:
+class Way(NamedTuple):
+    """The end of an integration, and the sign of its steps."""
+
+    last: Tensor
+    sign: Tensor
+
+    def before(self, state: State, time: Tensor) -> Tensor:
+        """Whether a time lies after the last step."""
+        return self.sign * (time - state.end) > 0
+
+
+def solved(
+    f: RightHandSide,
+    start: Leaves,
+    times: Tensor,
+    settings: Settings,
+    scheme: Scheme = Scheme(),  # noqa: B008  # a constant
+    jacobian: Callable[[Leaves, Tensor], Any] | None = None,
+) -> Outcome:
     """Solve a differential equation from the first time to each of the others."""
-    times = stop_gradient(times)
-    turned = fnp.where(times[-1] < times[0], times[::-1], times)
+    method, times = scheme.method, stop_gradient(times)
+    last = times[-1] if scheme.last is None else stop_gradient(scheme.last)
+    turned = fnp.where(last < times[0], times[::-1], times)
     in_order = fnp.all(turned[1:] >= turned[:-1]) & fnp.all(fnp.isfinite(times))
+    if scheme.last is not None:
+        in_order = in_order & (abs(times[-1] - times[0]) <= abs(last - times[0]))
     times = fnp.where(in_order, times, 0.0)
-    first, last = times[0], times[-1]
-    way = fnp.where(last < first, -1.0, 1.0).astype(times.dtype)
-    slope = f(start, first)
-    size = _first_size(f, start, slope, first, (last - first), settings)
-    status = fnp.where(in_order, 0, DISORDER)
-    none = fnp.zeros((), times.dtype)
-    no_step = fnp.zeros((), status.dtype)
-    bend = [fnp.zeros_like(leaf) for leaf in start]
-    state = State(
-        *(first, first, size, none + 1e-4, status < 0, no_step, status),
-        *(start, start, slope, slope, bend),
-    )
+    equation = equation_of(f, settings, times.dtype, jacobian, scheme.mass)
+    last = times[-1] if scheme.last is None else fnp.where(in_order, last, 0.0)
+    way, state = begun(method, equation, start, times[0], last, fnp.where(in_order, 0, DISORDER))
 
     def to_next(carry: tuple[object, ...], time: Tensor) -> tuple[tuple[object, ...], Leaves]:
         def goes_on(fields: tuple[object, ...]) -> Tensor:
             state = State(*fields)  # type: ignore[arg-type]  # loops are fastest with a plain tuple
-            return (way * (time - state.end) > 0) & (state.status == 0)
+            return way.before(state, time) & (state.status == 0)
 
         def step(fields: tuple[object, ...]) -> tuple[object, ...]:
             state = State(*fields)  # type: ignore[arg-type]  # as above
-            return tuple(_tried(f, state, last, way, settings))
+            return tuple(tried(method, equation, state, way))
 
-        carry = while_loop(goes_on, step, carry)
+        carry = while_loop(goes_on, step, carry, settings.checkpoints)
         state = State(*carry)  # type: ignore[arg-type]  # as above
-        there = (way * (time - state.end) <= 0) & (state.status != DISORDER)
+        there = (way.sign * (time - state.end) <= 0) & (state.status != DISORDER)
         # NaN is a factor, so that derivatives are NaN, too.
         known = fnp.where(there, 1.0, np.nan)
-        return carry, [known.astype(real_dtype([y])) * y for y in _between(state, time)]
+        return carry, [known.astype(real_dtype([y])) * y for y in between(method, state, time)]
 
     carry, later_leaves = scan(to_next, tuple(state), times[1:])
     end = State(*carry)  # type: ignore[arg-type]  # as above
@@ -162,57 +194,61 @@ def solved(f: RightHandSide, start: Leaves, times: Tensor, settings: Settings) -
         fnp.concatenate([leaf[None], later])
         for leaf, later in zip(start, later_leaves, strict=True)
     ]
-    return Outcome(leaves, end.status, end.end, end.tried)
+    return Outcome(leaves, end.status, end.end, end.tried, end.counts)
 
 
-def stage_slopes(
-    f: RightHandSide, y: Leaves, slope: Leaves, t: Tensor, step: Tensor
-) -> tuple[Leaves, list[Leaves]]:
-    """Compute one step: the solution at its end, and the slopes of all stages.
+def begun(
+    method: StepMethod,
+    equation: OdeEquation,
+    start: Leaves,
+    first: Tensor,
+    last: Tensor,
+    status: Tensor,
+) -> tuple[Way, State]:
+    """The state before the first step."""
+    dtype = equation.dtype
+    sign = fnp.where(last < first, -1.0, 1.0).astype(dtype)
+    slope = equation.f(start, first)
+    size = _first_size(method, equation, start, slope, first, last - first)
+    none = fnp.zeros((), dtype)
+    no_step = fnp.zeros((), status.dtype)
+    dense = [[fnp.zeros_like(leaf) for leaf in start] for _ in range(method.dense_count)]
+    memory, counts = method.begin(equation, start, slope, first, size)
+    state = State(
+        *(first, first, size, none + 1e-4, status < 0, no_step, status),
+        *(start, start, slope, slope, dense, memory, None),
+    )
+    if method.evaluations is None:
+        total = counts.plus(Counts(1 if equation.settings.first else 2))
+        state = state._replace(counts=Counts(*[no_step + count for count in total]))
+    return Way(last, sign), state
 
-    ``y`` and ``slope`` belong to the start of the step; ``step`` has a sign. The last stage is the
-    end of the step.
-    """
-    slopes = [slope]
-    end = y
-    for row, node in zip(STAGES, NODES, strict=True):
-        end = [leaf + rise for leaf, rise in zip(y, _weighted(row, slopes, step), strict=True)]
-        slopes.append(f(end, t + node * step))
-    return end, slopes
 
-
-def _weighted(weights: Sequence[float], slopes: Sequence[Leaves], step: Tensor) -> Leaves:
-    """Return the size of a step times a weighted sum of slopes, for each leaf."""
-    sums = []
-    for leaf_slopes in zip(*slopes, strict=True):
-        terms = [weight * k for weight, k in zip(weights, leaf_slopes, strict=True) if weight]
-        total = reduce(add, terms)
-        sums.append(step.astype(real_dtype([total])) * total)
-    return sums
-
-
-def _tried(f: RightHandSide, state: State, last: Tensor, way: Tensor, settings: Settings) -> State:
+def tried(method: StepMethod, equation: OdeEquation, state: State, way: Way) -> State:
     """Try one more step, and return the new state."""
-    remaining = last - state.end
+    remaining = way.last - state.end
     # The last step may be slightly longer than planned: this avoids a tiny step due to rounding.
     reaches = (1 + np.finfo(remaining.dtype).eps ** 0.5) * state.size >= abs(remaining)
-    end = fnp.where(reaches, last, state.end + way * state.size)
+    end = fnp.where(reaches, way.last, state.end + way.sign * state.size)
     step = end - state.end  # the actual size, after rounding of the time
-    new, slopes = stage_slopes(f, state.new, state.new_slope, state.end, step)
-    error = _norm(_weighted(ERROR, slopes, step), state.new, new, settings, state.end.dtype)
+    attempt = method.attempt(equation, state.new, state.new_slope, state.end, step, state.memory)
+    error = attempt.error
     accepted = error <= 1.0  # false for NaN
-    size = _next_size(abs(step), error, accepted, state)
-    size = fnp.minimum(size, settings.hmax).astype(size.dtype)
+    size = _next_size(method, abs(step), accepted, state, attempt)
+    size = fnp.minimum(size, equation.settings.hmax).astype(size.dtype)
     tried = state.tried + 1
     least = 10 * np.finfo(size.dtype).eps * abs(state.end)
     stays = ~reaches & (end == state.end)
     too_small = stays | (~accepted & ((size < least) | (size == 0)))
-    too_many = (tried >= settings.max_steps) & ~(accepted & reaches)
+    too_many = (tried >= equation.settings.max_steps) & ~(accepted & reaches)
     status = fnp.where(too_small, TOO_SMALL, fnp.where(too_many, TOO_MANY, state.status))
 
-    def if_accepted(after: Leaves, before: Leaves) -> Leaves:
-        return [fnp.where(accepted, x, y) for x, y in zip(after, before, strict=True)]
+    def if_accepted(after: Any, before: Any) -> Any:
+        return pytrees.map(lambda x, y: fnp.where(accepted, x, y), after, before)
 
+    counts = None
+    if state.counts is not None and attempt.counts is not None:
+        counts = state.counts.plus(attempt.counts)
     return State(
         fnp.where(accepted, state.end, state.start),
         fnp.where(accepted, end, state.end),
@@ -222,76 +258,62 @@ def _tried(f: RightHandSide, state: State, last: Tensor, way: Tensor, settings: 
         tried,
         status,
         if_accepted(state.new, state.old),
-        if_accepted(new, state.new),
+        if_accepted(attempt.new, state.new),
         if_accepted(state.new_slope, state.old_slope),
-        if_accepted(slopes[-1], state.new_slope),
-        if_accepted(_weighted(CONTINUATION, slopes, step), state.bend),
+        if_accepted(attempt.slope, state.new_slope),
+        if_accepted(list(attempt.dense), state.dense),
+        if_accepted(attempt.memory, attempt.refused_memory),
+        counts,
     )
 
 
-def _next_size(size: Tensor, error: Tensor, accepted: Tensor, state: State) -> Tensor:
+def _next_size(
+    method: StepMethod, size: Tensor, accepted: Tensor, state: State, attempt: Attempt
+) -> Tensor:
     """Return the size of the next step: greater if the error was small."""
+    error = attempt.error
     known = fnp.where(fnp.isfinite(error), error, GREATEST_ERROR)
-    exponent = 1 / ORDER - 0.75 * MEMORY
-    by_error = known**exponent / SAFETY
-    smooth = fnp.clip(by_error / state.before**MEMORY, 1 / GREATEST_FACTOR, 1 / LEAST_FACTOR)
+    memory = MEMORY / (method.order + 1)
+    by_error = known ** (1 / (method.order + 1) - 0.75 * memory) / SAFETY
+    smooth = fnp.clip(by_error / state.before**memory, 1 / GREATEST_FACTOR, 1 / LEAST_FACTOR)
     smooth = fnp.where(state.refused, fnp.maximum(smooth, 1.0), smooth)
-    return size / fnp.where(accepted, smooth, fnp.minimum(by_error, 1 / LEAST_FACTOR))
+    controlled = size / fnp.where(accepted, smooth, fnp.minimum(by_error, 1 / LEAST_FACTOR))
+    if attempt.factor is None:
+        return controlled
+    chosen = size * attempt.factor.astype(size.dtype)
+    return fnp.where(fnp.isnan(chosen), controlled, chosen)
 
 
 def _first_size(
-    f: RightHandSide, y: Leaves, slope: Leaves, t: Tensor, length: Tensor, settings: Settings
+    method: StepMethod, equation: OdeEquation, y: Leaves, slope: Leaves, t: Tensor, length: Tensor
 ) -> Tensor:
     """Choose the first size from y, y' and y'': Hairer, Nørsett and Wanner, section II.4."""
-    dtype = t.dtype
+    dtype, settings = t.dtype, equation.settings
+    if settings.first is not None:
+        return fnp.minimum(settings.first, abs(length)).astype(dtype)
     y, slope = stop_gradient(y), stop_gradient(slope)
-
-    def norm(values: Leaves) -> Tensor:
-        return _norm(values, y, y, settings, dtype)
-
-    of_y, of_slope = norm(y), norm(slope)
+    scale = equation.scale(y, y)
+    of_y, of_slope = equation.norm(y, scale), equation.norm(slope, scale)
     flat = (of_y < 1e-5) | (of_slope < 1e-5)
     size = fnp.where(flat, 1e-6, 0.01 * of_y / fnp.where(flat, 1.0, of_slope))
     size = fnp.minimum(size, abs(length))
     step = (fnp.where(length < 0, -1.0, 1.0) * size).astype(dtype)
-    euler = [leaf + rise for leaf, rise in zip(y, _weighted([1.0], [slope], step), strict=True)]
-    bend = [x - k for x, k in zip(stop_gradient(f(euler, t + step)), slope, strict=True)]
-    of_bend = norm(bend) / fnp.where(size == 0, 1.0, size)
+    euler = plus(y, weighted([1.0], [slope], step))
+    there = stop_gradient(equation.f(euler, t + step))
+    bend = [x - k for x, k in zip(there, slope, strict=True)]
+    of_bend = equation.norm(bend, scale) / fnp.where(size == 0, 1.0, size)
     greatest = fnp.maximum(of_slope, of_bend)
     straight = ~(greatest > 1e-15)
-    by_bend = (0.01 / fnp.where(straight, 1.0, greatest)) ** (1 / ORDER)
+    by_bend = (0.01 / fnp.where(straight, 1.0, greatest)) ** (1 / (method.order + 1))
     second = fnp.where(straight, fnp.maximum(1e-6, 1e-3 * size), by_bend)
     most = fnp.minimum(fnp.minimum(100 * size, second), settings.hmax)
     return fnp.where(fnp.isfinite(most), most, 1e-6).astype(dtype)
 
 
-def _norm(
-    values: Leaves, y: Leaves, new: Leaves, settings: Settings, dtype: np.dtype[np.generic]
-) -> Tensor:
-    """Return the root mean square of all elements, each divided by its allowed error."""
-    total, count = fnp.zeros((), dtype), 0
-    for value, a, b in zip(*map(stop_gradient, (values, y, new)), strict=True):
-        allowed = settings.atol + settings.rtol * fnp.maximum(abs(a), abs(b)).astype(dtype)
-        scaled = abs(value).astype(dtype) / fnp.maximum(allowed, LEAST_ALLOWED)
-        total = total + fnp.sum(fnp.minimum(scaled, GREATEST_ERROR) ** 2)
-        count += value.size
-    return fnp.sqrt(total / max(count, 1))
-
-
-def _between(state: State, time: Tensor) -> Leaves:
-    """Interpolate the solution at a time within the last step (DOPRI5's function CONTD5)."""
+def between(method: StepMethod, state: State, time: Tensor) -> Leaves:
+    """Interpolate the solution at a time within the last step."""
     length = state.end - state.start
-    fraction = (time - state.start) / fnp.where(length == 0, 1.0, length)
-    leaves = []
-    for y, new, k, last, bend in zip(
-        state.old, state.new, state.old_slope, state.new_slope, state.bend, strict=True
-    ):
-        real = real_dtype([y])
-        theta, complement, h = [x.astype(real) for x in (fraction, 1 - fraction, length)]
-        rise = new - y
-        first = h * k - rise
-        second = rise - h * last - first
-        leaves.append(
-            y + theta * (rise + complement * (first + theta * (second + complement * bend)))
-        )
-    return leaves
+    theta = (time - state.start) / fnp.where(length == 0, 1.0, length)
+    return method.between(
+        state.old, state.new, state.old_slope, state.new_slope, state.dense, theta, length
+    )

@@ -33,6 +33,10 @@ def _line(x: Any, slope: Any) -> Any:
     return slope * x
 
 
+def _decay(t: Any, y: Any, *args: Any) -> Any:
+    return -y
+
+
 def optimizations() -> dict[str, Sample]:
     """Fits, roots and minima."""
     made = {
@@ -58,7 +62,9 @@ def integrals() -> dict[str, Sample]:
         "odeint": Sample(integrate.odeint, (_line, 1.0, X)),
         "quad": Sample(integrate.quad, (fnp.exp, 0.0, 1.0)),
         "romb": Sample(integrate.romb, (np.ones(3),)),
+        "Event": Sample(integrate.Event, (_line,)),
         "simpson": Sample(integrate.simpson, (np.ones(3),)),
+        "solve_ivp": Sample(integrate.solve_ivp, (_decay, (0.0, 1.0), X), {"t_eval": [1.0]}),
         "trapezoid": Sample(integrate.trapezoid, (np.ones(3),)),
     }
     return {f"fg.integrate.{name}": sample for name, sample in made.items()}

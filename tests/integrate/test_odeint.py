@@ -12,7 +12,9 @@ import scipy.integrate
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.integrate import dormand_prince
-from funcgrad.integrate.steps import Settings, solved, stage_slopes
+from funcgrad.integrate.explicit_pairs import RK45
+from funcgrad.integrate.step_methods import Settings
+from funcgrad.integrate.steps import solved
 from tests.together import together
 
 EAST, ANIMALS = fg.tensor([1.0, 0.0]), fg.tensor([1.0, 2.0])
@@ -244,7 +246,7 @@ def test_order_of_steps_of_their_error_and_of_what_is_between() -> None:
     start, zero = [fg.tensor(1.0)], fg.tensor(0.0)
 
     def step_error(size: float) -> float:
-        return abs(float(stage_slopes(f, start, f(start, zero), zero, fg.tensor(size))[0][0])
+        return abs(float(RK45.stages_of(f, start, f(start, zero), zero, fg.tensor(size))[0][0])
                    - exact(size))  # fmt: skip
 
     def greatest_error(size: float) -> float:

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse
+import scipy.sparse.linalg
 from numpy.testing import assert_allclose
 
 import funcgrad as fg
@@ -90,6 +91,35 @@ def test_reverse_mode_uses_the_factors_again(monkeypatch: pytest.MonkeyPatch) ->
     made.clear()
     fg.grad(fg.grad(lambda s: loss(s * matrix().data, B)))(1.0)
     assert len(made) == 1
+
+
+def test_a_program_factors_a_matrix_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    factored = []
+    splu_of_scipy = scipy.sparse.linalg.splu
+
+    def counting(stored: Any) -> Any:
+        factored.append(stored.data.copy())
+        return splu_of_scipy(stored)
+
+    monkeypatch.setattr(scipy.sparse.linalg, "splu", counting)
+    A = matrix()
+
+    def repeated(data: Any) -> Any:
+        changed = SparseArray(data, A.pattern)
+        return fg.fori_loop(0, 5, lambda _, x: spsolve(changed, x) + 1.0, fnp.asarray(B)).sum()
+
+    gradient = fg.jit(fg.value_and_grad(repeated))
+    value, slope = gradient(A.data)
+    assert len(factored) == 1
+    doubled, _ = gradient(2.0 * A.data)
+    assert len(factored) == 2
+    monkeypatch.undo()
+    x = B
+    for _ in range(5):
+        x = np.linalg.solve(np.asarray(A.toarray()), x) + 1.0
+    assert_allclose(value, x.sum(), rtol=1e-13)
+    assert abs(float(doubled) - float(value)) > 0.1
+    fg.testing.check_grads(repeated, (A.data,))
 
 
 def test_batches_are_loops() -> None:

@@ -129,8 +129,8 @@ def spsolve(
 
     Notes
     -----
-    Under ``jit`` a matrix that is traced is factored when the program runs, once for the solution
-    and once for its gradient. To solve with one matrix many times, use ``splu``.
+    Under ``jit`` a matrix that is traced is factored when the program runs, and again when its
+    nonzeros change: the program holds the last factors. Outside, ``splu`` holds them.
 
     Examples
     --------

@@ -1,11 +1,11 @@
-"""Solvers of ``fg.optimize``: processor time, beside SciPy's and optimistix's.
+"""Solvers of ``fg.optimize`` and ``solve_ivp``: processor time, beside other libraries'.
 
 Each row is the least of several runs. Times of other libraries are measured in the same round::
 
     python -m tests.tools.benchmarks.solvers
 
-Where JAX and optimistix are installed (``pip install jax optimistix``), their times are shown, too,
-on one core.
+Where JAX, optimistix and diffrax are installed (``pip install jax optimistix diffrax``), their
+times are shown, too, on one core.
 """
 
 import argparse
@@ -17,11 +17,12 @@ from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
+import scipy.integrate
 import scipy.optimize
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad import optimize
+from funcgrad import integrate, optimize
 from tests.tools.benchmarks.measured import seconds
 
 TIMES = np.linspace(0.0, 4.0, 20)
@@ -149,16 +150,69 @@ def minima() -> None:
             shown(f"Rosenbrock, {size} unknowns, {method}", time, SciPy=base)
 
 
+def _lorenz(y: Any, stack: Any) -> Any:
+    return stack(
+        [10.0 * (y[1] - y[0]), y[0] * (28.0 - y[2]) - y[1], y[0] * y[1] - 8.0 / 3.0 * y[2]]
+    )
+
+
+def equations(count: int, jax: Any, diffrax: Any) -> None:
+    """Lorenz' equations from one start, and from many at once."""
+    span, tolerance = (0.0, 20.0), 1e-6
+    start = np.ones(3)
+    many = 1.0 + np.random.default_rng(0).uniform(-1.0, 1.0, (count, 3))
+
+    def by_scipy() -> Any:
+        return scipy.integrate.solve_ivp(
+            lambda t, y: _lorenz(y, np.array), span, start, rtol=tolerance, atol=tolerance
+        )
+
+    base = seconds(by_scipy)
+    for method, peer_name in (("Tsit5", "Tsit5"), ("RK45", "Dopri5"), ("DOP853", "Dopri8")):
+
+        def end(y: Any, last: float, method: str = method) -> Any:
+            return integrate.solve_ivp(
+                lambda t, y: _lorenz(y, fnp.stack),
+                (0.0, last),
+                y,
+                method,
+                [last],
+                rtol=tolerance,
+                atol=tolerance,
+            ).y
+
+        def theirs(y: Any, last: float, solver: str = peer_name) -> Any:
+            return diffrax.diffeqsolve(
+                diffrax.ODETerm(lambda t, y, args: _lorenz(y, jax.numpy.stack)),
+                getattr(diffrax, solver)(),
+                *(0.0, last, None, y),
+                stepsize_controller=diffrax.PIDController(rtol=tolerance, atol=tolerance),
+                max_steps=10_000,
+            ).ys
+
+        for name, values, last in (("one start", start, 20.0), (f"{count:,} starts", many, 2.0)):
+            one, peer = partial(end, last=last), partial(theirs, last=last)
+            run = fg.jit(one if values is start else fg.vmap(one))
+            others = {"SciPy": base} if values is start else {}
+            if diffrax is not None:
+                other = jax.jit(peer if values is start else jax.vmap(peer))
+                data = jax.numpy.asarray(values)
+                others["diffrax"] = steady(lambda f=other, x=data: f(x).block_until_ready(), 2)
+            shown(f"Lorenz, {name}, {method}", steady(partial(run, fg.tensor(values))), **others)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=10_000, help="how many fits and roots")
     count = parser.parse_args().count
-    jax = optimistix = None
+    jax = optimistix = diffrax = None
     if find_spec("jax") and find_spec("optimistix"):
         os.environ.setdefault("JAX_PLATFORMS", "cpu")
         os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
         jax, optimistix = import_module("jax"), import_module("optimistix")
         jax.config.update("jax_enable_x64", True)
+        diffrax = import_module("diffrax") if find_spec("diffrax") else None
+    equations(1_000, jax, diffrax)
     fits(count, jax, optimistix)
     roots(count, jax, optimistix)
     minima()

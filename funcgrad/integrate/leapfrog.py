@@ -1,0 +1,87 @@
+"""The leapfrog method: steps of one size that keep the energy of a mechanical system.
+
+>>> import funcgrad as fg
+>>> spring = lambda t, y: (y[1], -y[0])
+>>> sol = fg.integrate.solve_ivp(spring, (0.0, 99.0), (1.0, 0.0), "leapfrog", first_step=0.1)
+>>> q, p = sol.y
+>>> float(max(abs(q**2 + p**2 - 1.0))) < 0.003
+True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import funcgrad.numpy as fnp
+from funcgrad._base.fast_dataclass import dataclass
+from funcgrad.integrate.right_hand_side import real_dtype
+from funcgrad.integrate.step_methods import Attempt, Counts, Leaves, OdeEquation, plus, weighted
+from funcgrad.tensor.tensor import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Leapfrog:
+    """The method of Störmer and Verlet for places q and momenta p, the halves of the leaves of y.
+
+    The slope of q has to depend on p and t only, the slope of p on q and t only. The steps have
+    order 2, are symplectic and reversible, and have no error estimate: Hairer, Lubich and Wanner,
+    "Geometric numerical integration", section I.1.4.
+    """
+
+    name: str = "leapfrog"
+    order: int = 1
+    dense_count: int = 0
+
+    @property
+    def evaluations(self) -> int:
+        """One of the slope of q, one of the slope of p, one of both for the interpolation."""
+        return 3
+
+    def begin(
+        self, equation: OdeEquation, y: Leaves, slope: Leaves, t: Tensor, size: Tensor
+    ) -> tuple[tuple[()], Counts]:
+        """No memory is needed."""
+        return (), Counts(0)
+
+    def attempt(
+        self,
+        equation: OdeEquation,
+        y: Leaves,
+        slope: Leaves,
+        t: Tensor,
+        step: Tensor,
+        memory: object,
+    ) -> Attempt:
+        """Take a step: half a step for p, one for q, half a step for p."""
+        f, half, middle = equation.f, len(y) // 2, 0.5 * step
+        p = plus(y[half:], weighted([1.0], [slope[half:]], middle))
+        velocity = f([*y[:half], *p], t + middle)[:half]
+        q = plus(y[:half], weighted([1.0], [velocity], step))
+        force = f([*q, *p], t + step)[half:]
+        new = [*q, *plus(p, weighted([1.0], [force], middle))]
+        one = fnp.ones((), step.dtype)
+        return Attempt(new, fnp.zeros((), step.dtype), f(new, t + step), [], factor=one)
+
+    def between(
+        self,
+        y: Leaves,
+        new: Leaves,
+        slope: Leaves,
+        new_slope: Leaves,
+        dense: Sequence[Leaves],
+        theta: Tensor,
+        step: Tensor,
+    ) -> Leaves:
+        """Interpolate by the cubic through both ends and their slopes."""
+        leaves = []
+        for a, b, k, last in zip(y, new, slope, new_slope, strict=True):
+            real = real_dtype([a])
+            share, complement, h = [x.astype(real) for x in (theta, 1 - theta, step)]
+            rise = b - a
+            first = h * k - rise
+            second = rise - h * last - first
+            leaves.append(a + share * (rise + complement * (first + share * second)))
+        return leaves
+
+
+LEAPFROG = Leapfrog()

@@ -1,0 +1,127 @@
+"""Derivatives of stiff solutions, and batches of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import funcgrad as fg
+import funcgrad.numpy as fnp
+from funcgrad.integrate import solve_ivp
+from tests.integrate.stiff_problems import robertson
+
+pytestmark = pytest.mark.slow
+
+METHODS = ("Kvaerno5", "Rodas5P", "Radau", "BDF")
+every_method = pytest.mark.parametrize("method", METHODS)
+
+RATES = np.array([80.0, 3.0, 0.2])
+
+
+def slopes(t: Any, y: Any, rates: Any) -> Any:
+    """A stiff linear equation that depends on the time, and growth."""
+    stiff, growth, _ = rates
+    return fnp.stack([-stiff * (y[0] - fnp.cos(t)), growth * y[1] * (1.0 - y[1])])
+
+
+def exact(rates: Any, t: float = 1.2) -> Any:
+    """The solution from (1 + c, c) for the last rate c."""
+    stiff, growth, start = rates
+    steady = stiff**2 / (1.0 + stiff**2)
+    first = steady * (fnp.cos(t) + fnp.sin(t) / stiff) + (1.0 + start - steady) * fnp.exp(
+        -stiff * t
+    )
+    return fnp.stack([first, start / (start + (1.0 - start) * fnp.exp(-growth * t))])
+
+
+def end(method: str, rtol: float = 1e-8, **options: Any) -> Any:
+    def solution(rates: Any) -> Any:
+        start = fnp.stack([1.0 + rates[2], rates[2]])
+        sol = solve_ivp(
+            slopes, (0.0, 1.2), start, method, [1.2], args=(rates,), rtol=rtol, atol=rtol, **options
+        )
+        return sol.y[:, -1]
+
+    return solution
+
+
+_FAR = {"Kvaerno5": 1e-6, "Rodas5P": 1e-6, "Radau": 1e-6, "BDF": 1e-5}
+
+
+@every_method
+def test_derivatives_of_stiff_solutions_in_both_modes_and_to_second_order(method: str) -> None:
+    solution, far = end(method), _FAR[method]
+    np.testing.assert_allclose(solution(RATES), exact(RATES), rtol=far)
+    expected = fg.jacfwd(exact)(RATES)
+    forward = fg.jit(fg.jacfwd(solution))(RATES)
+    np.testing.assert_allclose(forward, expected, rtol=30 * far, atol=far)
+    np.testing.assert_allclose(fg.jit(fg.jacrev(solution))(RATES), forward, rtol=1e-8, atol=1e-11)
+    second = fg.jit(fg.jacfwd(fg.jacrev(lambda rates: solution(rates).sum())))(RATES)
+    twice = fg.hessian(lambda rates: exact(rates).sum())(RATES)
+    np.testing.assert_allclose(second, twice, rtol=1e-3, atol=20 * far)
+    forward_twice = fg.jit(fg.jacfwd(fg.jacfwd(lambda rates: solution(rates).sum())))(RATES)
+    np.testing.assert_allclose(forward_twice, second, rtol=1e-7, atol=1e-9)
+
+
+@every_method
+def test_the_adjoint_equation_is_solved_by_the_same_method(method: str) -> None:
+    by_adjoint = fg.jit(fg.jacrev(end(method, 1e-7, derivative="adjoint")))(RATES * 0.2)
+    by_steps = fg.jit(fg.jacrev(end(method, 1e-9)))(RATES * 0.2)
+    np.testing.assert_allclose(by_adjoint, by_steps, rtol=2e-3, atol=2e-5)
+
+
+@every_method
+def test_the_derivative_in_the_last_time_is_the_slope(method: str) -> None:
+    def at(t: Any) -> Any:
+        return solve_ivp(
+            slopes, (0.0, t), [1.2, 0.2], method, fnp.stack([t]), args=(RATES,), rtol=1e-9
+        ).y[:, 0]
+
+    slope = slopes(1.1, at(1.1), RATES)
+    np.testing.assert_allclose(fg.jacfwd(at)(1.1), slope, rtol=1e-9, atol=1e-9)
+
+
+@every_method
+def test_gradients_of_sparse_and_of_differential_algebraic_equations(method: str) -> None:
+    dense, sparse = [
+        fg.jit(fg.jacrev(end(method, 1e-6, jac=jac)))(RATES) for jac in (None, "sparse")
+    ]
+    np.testing.assert_allclose(sparse, dense, rtol=1e-7, atol=1e-9)
+    if method == "Kvaerno5":
+        return
+
+    def total(rate: Any) -> Any:  # y[1] = rate * y[0]
+        def f(t: Any, y: Any) -> Any:
+            return fnp.stack([-y[0] - y[1], rate * y[0] - y[1]])
+
+        start, mass = fnp.stack([1.0, rate]), np.diag([1.0, 0.0])
+        sol = solve_ivp(f, (0, 1), start, method, [1.0], mass=mass, rtol=1e-8, atol=1e-9)
+        return sol.y[1, 0]
+
+    def known(rate: Any) -> Any:
+        return rate * fnp.exp(-(1.0 + rate))
+
+    np.testing.assert_allclose(
+        [total(0.5), fg.jit(fg.grad(total))(0.5)], [known(0.5), fg.grad(known)(0.5)], rtol=2e-5
+    )
+
+
+@every_method
+def test_examples_of_a_batch_do_not_depend_on_each_other(method: str) -> None:
+    def solution(rate: Any) -> Any:
+        def f(t: Any, y: Any) -> Any:
+            return rate * robertson(t, y)
+
+        return solve_ivp(f, (0, 40), [1.0, 0.0, 0.0], method, [1.0, 40.0], rtol=1e-5, atol=1e-9).y
+
+    rates = np.linspace(0.3, 2.0, 11)
+    batch = fg.jit(fg.vmap(solution))
+    together = np.asarray(batch(rates))
+    order = np.random.default_rng(3).permutation(11)
+    np.testing.assert_array_equal(batch(rates[order]), together[order])
+    single = fg.jit(solution)
+    apart = [np.asarray(single(rate)) for rate in rates]
+    np.testing.assert_allclose(together, apart, rtol=1e-8)
+    np.testing.assert_allclose(fg.vmap(solution)(rates[:2]), together[:2], rtol=1e-8)
