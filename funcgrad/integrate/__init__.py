@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         simpson,
     )
     from funcgrad.integrate.several_variables import dblquad, fixed_quad, nquad
+    from funcgrad.integrate.stochastic_equations import solve_sde
 
 __all__ = [
     "cumulative_simpson",
@@ -35,6 +36,7 @@ __all__ = [
     "quad",
     "romb",
     "simpson",
+    "solve_sde",
     "trapezoid",
 ]
 
@@ -45,6 +47,7 @@ _LATE = _LateNames(
         "adaptive_integrals": "quad",
         "sampled_integrals": "cumulative_simpson cumulative_trapezoid romb simpson",
         "several_variables": "dblquad fixed_quad nquad",
+        "stochastic_equations": "solve_sde",
     },
 )
 

@@ -33,6 +33,7 @@ rounded.
 from typing import TYPE_CHECKING
 
 from funcgrad._hints.lookup import missing_from as _missing_from
+from funcgrad.random.brownian_paths import brownian
 from funcgrad.random.continuous import (
     exponential,
     gumbel,
@@ -71,6 +72,7 @@ __all__ = [
     "beta",
     "binomial",
     "bits",
+    "brownian",
     "categorical",
     "cauchy",
     "check_keys",

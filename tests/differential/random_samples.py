@@ -22,6 +22,7 @@ PARAMETERS = {
     "binomial": (9, 0.4, (2,)),
     "bits": ((2,),),
     "categorical": ([0.0, 1.0],),
+    "brownian": (0.5, (2,)),
     "cauchy": ((2,), "float64", 0.5, 2.0),
     "chisquare": (3.0, (2,)),
     "choice": (5, (2,)),

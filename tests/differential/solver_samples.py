@@ -33,6 +33,10 @@ def _line(x: Any, slope: Any) -> Any:
     return slope * x
 
 
+def _flat(t: Any, y: Any) -> Any:
+    return 0.5 * y
+
+
 def optimizations() -> dict[str, Sample]:
     """Fits, roots and minima."""
     made = {
@@ -59,6 +63,11 @@ def integrals() -> dict[str, Sample]:
         "quad": Sample(integrate.quad, (fnp.exp, 0.0, 1.0)),
         "romb": Sample(integrate.romb, (np.ones(3),)),
         "simpson": Sample(integrate.simpson, (np.ones(3),)),
+        "solve_sde": Sample(
+            integrate.solve_sde,
+            (_flat, _flat, (0.0, 1.0), X, np.array([1, 2], np.uint64)),
+            {"steps": 2},
+        ),
         "trapezoid": Sample(integrate.trapezoid, (np.ones(3),)),
     }
     return {f"fg.integrate.{name}": sample for name, sample in made.items()}
