@@ -3,8 +3,8 @@
 They are names of JAX, optax, PyTorch, autograd, equinox and SciPy that users try first. This file
 is loaded only after such a mistake.
 
->>> [advice for home, names, advice in NAMES if home == "fg.random" and "PRNGKey" in names.split()]
-['fg.random.key(seed)']
+>>> [advice for home, names, advice in NAMES if home == "fg.random" and "clone" in names.split()]
+['fg.random.again(key)']
 """
 
 from __future__ import annotations

@@ -295,7 +295,6 @@ TRAINING_NAMES: Final[tuple[Row, ...]] = (
     ("Distributions", "interval", "ppf((1 - c) / 2, ...) and isf((1 - c) / 2, ...)"),
     ("Distributions", "stats moment expect", "mean(...), var(...) and std(...)"),
     # Random numbers.
-    ("fg.random", "PRNGKey", "fg.random.key(seed)"),
     ("fg.random", "clone", "fg.random.again(key)"),
     (
         "fg.random",
