@@ -181,10 +181,14 @@ TRAINING_NAMES: Final[tuple[Row, ...]] = (
     ("fg.nn", "AvgPool1d AvgPool2d avg_pool1d avg_pool2d", "fg.nn.avg_pool(x, (2, 2))"),
     ("fg.nn", "AdaptiveAvgPool2d adaptive_avg_pool2d", "fg.nn.adaptive_avg_pool(x, (1, 1))"),
     ("fg.nn", "AdaptiveMaxPool2d adaptive_max_pool2d", "fg.nn.adaptive_max_pool(x, (1, 1))"),
+    ("fg.nn", "normalize", "fg.nn.standardize(x), or x / fnp.linalg.norm(x)"),
+    ("fg.nn", "prelu", "fg.nn.leaky_relu(x, slope), or the layer fg.nn.PReLU"),
+    ("fg.nn", "WeightNorm", "fg.nn.weight_norm(direction, length), where the weight is used"),
+    ("fg.nn", "SpectralNorm", "weight, u = fg.nn.spectral_norm(weight, u), whose u is kept"),
     (
         "fg.nn",
-        "standardize normalize",
-        "fg.nn.layer_norm(x)",
+        "Transformer TransformerEncoder TransformerEncoderLayer TransformerLayer",
+        "fg.nn.TransformerBlock.init(key, features, heads, norm_first=False), several in a Sequential",
     ),
     (
         "fg.nn",

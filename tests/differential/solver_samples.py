@@ -33,7 +33,7 @@ def _line(x: Any, slope: Any) -> Any:
     return slope * x
 
 
-def _flat(t: Any, y: Any) -> Any:
+def _flat(t: Any, y: Any, *args: Any) -> Any:
     return 0.5 * y
 
 
