@@ -188,7 +188,7 @@ TRAINING_NAMES: Final[tuple[Row, ...]] = (
     (
         "fg.nn",
         "Transformer TransformerEncoder TransformerEncoderLayer TransformerLayer",
-        "fg.nn.TransformerBlock.init(key, features, heads, norm_first=False), several in a Sequential",
+        "fg.nn.TransformerBlock.init(key, features, heads, norm_first=False), in a Sequential",
     ),
     (
         "fg.nn",

@@ -181,7 +181,15 @@ class TransformerBlock:
         return value if cache is None else (value, after)
 
     def train(
-        self, x: ArrayLike, state: None = None, *, key: ArrayLike | None = None, **options: Any
+        self,
+        x: ArrayLike,
+        state: None = None,
+        *,
+        mask: ArrayLike | None = None,
+        bias: ArrayLike | None = None,
+        causal: bool = False,
+        window: int | tuple[int, int] | None = None,
+        key: ArrayLike | None = None,
     ) -> tuple[Tensor, None]:
         """Apply the block as in training; return the result and the state, which is None.
 
@@ -192,4 +200,5 @@ class TransformerBlock:
         """
         rate = max(self.dropout, self.attention.dropout)
         known = training_key(key, rate, "TransformerBlock")
-        return self(x, key=known, **options), state
+        y = self(x, mask=mask, bias=bias, causal=causal, window=window, key=known)
+        return y, state
