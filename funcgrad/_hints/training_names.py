@@ -54,7 +54,7 @@ TRAINING_NAMES: Final[tuple[Row, ...]] = (
     (
         "fg.optim",
         "incremental_update",
-        "fg.tree.map(lambda new, old: step * new + (1 - step) * old, new, old)",
+        "fg.tree.lerp(old, new, step)",
     ),
     ("fg.optim", "MultiSteps", "fg.optim.accumulate(optimizer, steps)"),
     (
@@ -73,7 +73,7 @@ TRAINING_NAMES: Final[tuple[Row, ...]] = (
     ),
     (
         "fg.optim",
-        "LBFGS bfgs minimize",
+        "LBFGS bfgs",
         "fg.optim.lbfgs(), or fg.scipy.optimize.minimize(f, x0), which takes pytrees",
     ),
     (
@@ -85,7 +85,7 @@ TRAINING_NAMES: Final[tuple[Row, ...]] = (
         ("fg.optim fg.optim.schedules", names, f"fg.optim.schedules.{call}")
         for names, call in {
             "cosine_decay_schedule CosineAnnealingLR CosineDecay": "cosine(start, end, steps)",
-            "warmup_cosine_decay_schedule": "cosine(start, end, steps, warmup=steps)",
+            "warmup_cosine_decay_schedule": "warmup_cosine(peak, steps, warmup)",
             "warmup_constant_schedule": "constant(start, warmup=steps)",
             "constant_schedule ConstantLR": "constant(start)",
             "linear_schedule LinearLR": "linear(start, end, steps)",
@@ -115,7 +115,7 @@ TRAINING_NAMES: Final[tuple[Row, ...]] = (
     ),
     (
         "fg.optim",
-        "optimistic_gradient_descent optimistic_adam yogi lars sophia sm3 prodigy contrib",
+        "yogi lars sophia sm3 contrib dowg cocob dadapt_adamw momo",
         ONLY_OPTIMIZERS,
     ),
     (
@@ -123,6 +123,15 @@ TRAINING_NAMES: Final[tuple[Row, ...]] = (
         "perturbations make_perturbed_fun",
         "fnp.mean(fg.vmap(lambda z: f(x + sigma * z))(fg.random.normal(key, (n, *x.shape)))) is a"
         " smoothed function",
+    ),
+    ("fg.optim", "optimistic_adam_v2", "fg.optim.optimistic_adam(learning_rate)"),
+    ("fg.optim", "OptimistixMinimiser fit", "fg.optim.minimize(objective, params, optimizer)"),
+    (
+        "fg fg.optim fg.implicit",
+        "hypergradient implicit_diff bilevel",
+        "fg.implicit.minimize(f, solver) gives the optimum its derivative, and"
+        " fg.grad(lambda p: outer(fg.optim.minimize(inner, x, optimizer, args=p).params)) goes"
+        " through the steps",
     ),
     ("fg.optim", "smooth_labels", "fg.nn.cross_entropy(logits, labels, smoothing=0.1)"),
     ("fg.nn", "l2_loss", "fg.nn.squared_error(predictions, targets) / 2"),
