@@ -63,6 +63,7 @@ def transformations() -> dict[str, Sample]:
         "hessian": _of_functions(fg.hessian),
         "jacfwd": _of_functions(fg.jacfwd),
         "jacrev": _of_functions(fg.jacrev),
+        "jacobian": _of_functions(fg.jacobian),
         "jit": _of_functions(fg.jit),
         "vmap": _of_functions(fg.vmap, x=X),
         "checkpoint": _of_functions(fg.checkpoint),
