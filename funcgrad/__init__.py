@@ -57,7 +57,7 @@ if _typing.TYPE_CHECKING:
     from funcgrad._transforms.checkpoint import checkpoint
     from funcgrad._transforms.custom import custom_jvp, custom_vjp
     from funcgrad._transforms.forward import jvp
-    from funcgrad._transforms.jacobian import hessian, hvp, jacfwd, jacrev
+    from funcgrad._transforms.jacobian import hessian, hvp, jacfwd, jacobian, jacrev
     from funcgrad._transforms.linear import linear_transpose, linearize
     from funcgrad._transforms.probe import probe
     from funcgrad._transforms.reverse import grad, value_and_grad, vjp
@@ -92,6 +92,7 @@ __all__ = [
     "interpolate",
     "io",
     "jacfwd",
+    "jacobian",
     "jacrev",
     "jit",
     "jvp",
@@ -144,7 +145,7 @@ _LATE = _LateNames(
         "_transforms.checkpoint": "checkpoint",
         "_transforms.custom": "custom_jvp custom_vjp",
         "_transforms.forward": "jvp",
-        "_transforms.jacobian": "hessian hvp jacfwd jacrev",
+        "_transforms.jacobian": "hessian hvp jacfwd jacobian jacrev",
         "_transforms.linear": "linear_transpose linearize",
         "_transforms.probe": "probe",
         "_transforms.reverse": "grad value_and_grad vjp",

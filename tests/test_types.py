@@ -267,7 +267,7 @@ def mistakes() -> None:
     print(fg.custom_root(swapped, PAIR, newton).shape)  # type: ignore[attr-defined]
     fg.gard(total)  # type: ignore[attr-defined]
     fg.optim.Adam(0.1)  # type: ignore[attr-defined]
-    fg.random.PRNGKey(0)  # type: ignore[attr-defined]
+    fg.random.clone(0)  # type: ignore[attr-defined]
     fg.optim.adam(lr=0.1)  # type: ignore[call-arg]
     fg.nn.conv(X, X, strides=2)  # type: ignore[call-arg]
     X.backward()  # type: ignore[attr-defined]

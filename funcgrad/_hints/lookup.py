@@ -4,9 +4,9 @@ Modules use ``missing_from`` for missing names, and functions ``answering`` for 
 fit their signature. The hints are rows of ``other_libraries`` and ``other_options``.
 
 >>> import funcgrad as fg
->>> fg.random.PRNGKey(0)
+>>> fg.random.clone(0)
 Traceback (most recent call last):
-funcgrad.errors.MissingAttributeError: fg.random has no PRNGKey: fg.random.key(seed).
+funcgrad.errors.MissingAttributeError: fg.random has no clone: fg.random.again(key).
 >>> fg.optim.adam(lr=0.1)
 Traceback (most recent call last):
 funcgrad.errors.MissingOptionError: adam has no option lr: learning_rate=.

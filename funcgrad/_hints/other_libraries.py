@@ -3,8 +3,8 @@
 They are names of JAX, optax, PyTorch, autograd, equinox and SciPy that users try first. This file
 is loaded only after such a mistake.
 
->>> [advice for home, names, advice in NAMES if home == "fg.random" and "PRNGKey" in names.split()]
-['fg.random.key(seed)']
+>>> [advice for home, names, advice in NAMES if home == "fg.random" and "clone" in names.split()]
+['fg.random.again(key)']
 """
 
 from __future__ import annotations
@@ -47,7 +47,6 @@ NAMES: Final[tuple[Row, ...]] = (
     ),
     ("fg", "block_until_ready", "operations return when their result is complete; leave it out"),
     ("fg", "Array ndarray", "the class of arrays is fg.Tensor"),
-    ("fg", "jacobian", "fg.jacrev(f), or fg.jacfwd(f) for a function of few inputs"),
     ("fg", "hessian_vector_product make_hvp", "fg.hvp(f, (x,), (v,))"),
     ("fg", "make_vjp vector_jacobian_product", "out, pullback = fg.vjp(f, *args)"),
     ("fg", "make_jvp", "out, tangent = fg.jvp(f, primals, tangents)"),
@@ -87,6 +86,18 @@ NAMES: Final[tuple[Row, ...]] = (
         "fnp.zeros(count).at[segments].add(x); max and min are .at[segments].max(x) and .min(x)",
     ),
     ("fg", "ops", "fnp.zeros(count).at[segments].add(x) is segment_sum(x, segments)"),
+    (
+        "fg",
+        "optimizers example_libraries",
+        "init, update, get_params = optimizers.adam(0.1) is optimizer = fg.optim.adam(0.1), with"
+        " state = optimizer.init(params); params, state = optimizer.step(grads, state, params)",
+    ),
+    (
+        "fg fg.nn",
+        "stax serial",
+        "init, apply = stax.serial(Dense(8), Relu) is model = fg.nn.build(fg.nn.sequential("
+        "fg.nn.dense(8), fg.nn.relu), key, x), which is called: model(x)",
+    ),
     (
         "fg fg.extend",
         "defjvps defvjp_all",

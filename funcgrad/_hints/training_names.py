@@ -54,7 +54,7 @@ TRAINING_NAMES: Final[tuple[Row, ...]] = (
     (
         "fg.optim",
         "incremental_update",
-        "fg.tree.map(lambda new, old: step * new + (1 - step) * old, new, old)",
+        "fg.tree.lerp(old, new, step)",
     ),
     ("fg.optim", "MultiSteps", "fg.optim.accumulate(optimizer, steps)"),
     (
@@ -73,7 +73,7 @@ TRAINING_NAMES: Final[tuple[Row, ...]] = (
     ),
     (
         "fg.optim",
-        "LBFGS bfgs minimize",
+        "LBFGS bfgs",
         "fg.optim.lbfgs(), or fg.scipy.optimize.minimize(f, x0), which takes pytrees",
     ),
     (
@@ -85,7 +85,7 @@ TRAINING_NAMES: Final[tuple[Row, ...]] = (
         ("fg.optim fg.optim.schedules", names, f"fg.optim.schedules.{call}")
         for names, call in {
             "cosine_decay_schedule CosineAnnealingLR CosineDecay": "cosine(start, end, steps)",
-            "warmup_cosine_decay_schedule": "cosine(start, end, steps, warmup=steps)",
+            "warmup_cosine_decay_schedule": "warmup_cosine(peak, steps, warmup)",
             "warmup_constant_schedule": "constant(start, warmup=steps)",
             "constant_schedule ConstantLR": "constant(start)",
             "linear_schedule LinearLR": "linear(start, end, steps)",
@@ -115,7 +115,7 @@ TRAINING_NAMES: Final[tuple[Row, ...]] = (
     ),
     (
         "fg.optim",
-        "optimistic_gradient_descent optimistic_adam yogi lars sophia sm3 prodigy contrib",
+        "yogi lars sophia sm3 contrib dowg cocob dadapt_adamw momo",
         ONLY_OPTIMIZERS,
     ),
     (
@@ -123,6 +123,15 @@ TRAINING_NAMES: Final[tuple[Row, ...]] = (
         "perturbations make_perturbed_fun",
         "fnp.mean(fg.vmap(lambda z: f(x + sigma * z))(fg.random.normal(key, (n, *x.shape)))) is a"
         " smoothed function",
+    ),
+    ("fg.optim", "optimistic_adam_v2", "fg.optim.optimistic_adam(learning_rate)"),
+    ("fg.optim", "OptimistixMinimiser fit", "fg.optim.minimize(objective, params, optimizer)"),
+    (
+        "fg fg.optim fg.implicit",
+        "hypergradient implicit_diff bilevel",
+        "fg.implicit.minimize(f, solver) gives the optimum its derivative, and"
+        " fg.grad(lambda p: outer(fg.optim.minimize(inner, x, optimizer, args=p).params)) goes"
+        " through the steps",
     ),
     ("fg.optim", "smooth_labels", "fg.nn.cross_entropy(logits, labels, smoothing=0.1)"),
     ("fg.nn", "l2_loss", "fg.nn.squared_error(predictions, targets) / 2"),
@@ -181,10 +190,14 @@ TRAINING_NAMES: Final[tuple[Row, ...]] = (
     ("fg.nn", "AvgPool1d AvgPool2d avg_pool1d avg_pool2d", "fg.nn.avg_pool(x, (2, 2))"),
     ("fg.nn", "AdaptiveAvgPool2d adaptive_avg_pool2d", "fg.nn.adaptive_avg_pool(x, (1, 1))"),
     ("fg.nn", "AdaptiveMaxPool2d adaptive_max_pool2d", "fg.nn.adaptive_max_pool(x, (1, 1))"),
+    ("fg.nn", "normalize", "fg.nn.standardize(x), or x / fnp.linalg.norm(x)"),
+    ("fg.nn", "prelu", "fg.nn.leaky_relu(x, slope), or the layer fg.nn.PReLU"),
+    ("fg.nn", "WeightNorm", "fg.nn.weight_norm(direction, length), where the weight is used"),
+    ("fg.nn", "SpectralNorm", "weight, u = fg.nn.spectral_norm(weight, u), whose u is kept"),
     (
         "fg.nn",
-        "standardize normalize",
-        "fg.nn.layer_norm(x)",
+        "Transformer TransformerEncoder TransformerEncoderLayer TransformerLayer",
+        "fg.nn.TransformerBlock.init(key, features, heads, norm_first=False), in a Sequential",
     ),
     (
         "fg.nn",
@@ -295,7 +308,6 @@ TRAINING_NAMES: Final[tuple[Row, ...]] = (
     ("Distributions", "interval", "ppf((1 - c) / 2, ...) and isf((1 - c) / 2, ...)"),
     ("Distributions", "stats moment expect", "mean(...), var(...) and std(...)"),
     # Random numbers.
-    ("fg.random", "PRNGKey", "fg.random.key(seed)"),
     ("fg.random", "clone", "fg.random.again(key)"),
     (
         "fg.random",

@@ -57,6 +57,8 @@ SPLIT: Final = 1
 _FOLD: Final = 2
 ATTEMPTS: Final = 3
 _WORD: Final = 2**64 - 1
+_MANY: Final = 24
+"""Beyond this number the formula, hundreds of calls of NumPy, beats a NumPy generator for each."""
 
 _MULTIPLIERS: Final = 0xD2E7470EE14C6C93, 0xCA5A826395121157
 _STEPS: Final = 0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B
@@ -126,6 +128,9 @@ random_bits: Primitive = Primitive(
 def _fold_key(key: Raw, data: Raw) -> Array:
     keys, numbers = np.asarray(key, np.uint64), np.asarray(data).astype(np.uint64)
     lead = np.broadcast_shapes(keys.shape[:-1], numbers.shape)
+    if math.prod(lead) > _MANY:
+        block = _block(intrinsics, keys[..., 0], keys[..., 1], numbers, _FOLD)
+        return np.stack([np.broadcast_to(word, lead) for word in block[:2]], axis=-1)
     out = np.empty((*lead, 2), np.uint64)
     keys = np.broadcast_to(keys, out.shape)
     numbers = np.broadcast_to(numbers, lead)
@@ -160,6 +165,7 @@ def _fold_samples() -> Iterator[Sample]:
     yield Sample((key, 3))
     yield Sample((key, np.arange(3)))
     yield Sample((np.arange(6, dtype=np.uint64).reshape(3, 2), np.arange(3)[::-1]))
+    yield Sample((np.arange(6, dtype=np.uint64).reshape(3, 2), np.arange(30)[:, None]))
 
 
 fold_key: Primitive = Primitive(

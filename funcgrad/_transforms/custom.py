@@ -10,8 +10,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import suppress
-from functools import update_wrapper
-from operator import index
+from functools import reduce, update_wrapper
+from operator import add, index
 from typing import Any, Generic, Literal, ParamSpec, SupportsIndex, TypeVar
 
 from funcgrad._core import pytrees
@@ -169,6 +169,56 @@ class custom_jvp(_Custom[P, R]):  # noqa: N801 - a decorator
         """Give the rule: ``rule(primals, tangents) -> (result, tangent of the result)``."""
         self._define(rule)
         return rule
+
+    def defjvps(self, *rules: Callable[..., Any] | None) -> None:
+        """Give a rule for each argument, as in JAX.
+
+        Parameters
+        ----------
+        *rules : callable or None
+            ``rule(tangent, result, *args)`` returns the tangent of the result for the tangent of
+            one argument. Their sum is the derivative; None is a derivative of 0.
+
+        Raises
+        ------
+        DifferentiationError
+            There is not one rule for each argument, or some are in ``nondiff_argnums``.
+
+        Examples
+        --------
+        >>> import funcgrad as fg
+        >>> product = fg.custom_jvp(lambda x, y: x * y)
+        >>> product.defjvps(lambda t, out, x, y: t * y, lambda t, out, x, y: t * x)
+        >>> fg.grad(product, argnums=(0, 1))(2.0, 3.0)
+        (Tensor(3.0), Tensor(2.0))
+        """
+        place = f"{self._kind} {self.__name__}"
+        if self._static:
+            raise DifferentiationError(
+                f"{place}: defjvps cannot be used with nondiff_argnums; write one rule of all"
+                " arguments, by defjvp."
+            )
+        for rule in rules:
+            if rule is not None:
+                check_function(f"{place}: rule", rule)
+
+        def all_rules(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
+            if len(rules) != len(primals):
+                raise DifferentiationError(
+                    f"{place}: defjvps was given {len(rules)} rules, but there are {len(primals)}"
+                    " arguments. Pass None for an argument whose derivative is 0."
+                )
+            out: Any = self(*primals)  # type: ignore[call-arg]  # as they were passed
+            terms = [
+                rule(tangent, out, *primals)
+                for rule, tangent in zip(rules, tangents, strict=True)
+                if rule is not None
+            ]
+            if not terms:
+                return out, pytrees.map(lambda x: 0.0 * wrap(x), out)
+            return out, pytrees.map(lambda *parts: reduce(add, parts), *terms)
+
+        self._define(all_rules)
 
     def _call(
         self, function: FlatFunction, signature: CallSignature, static: dict[int, Any]

@@ -365,3 +365,7 @@ def _check(operation: str, specs: Sequence[Spec], out: Any, holomorphic: bool) -
                 f"{operation}: argument and result{path} are complex. Say holomorphic=True if the"
                 " function is, for f'(z); otherwise differentiate real and imaginary parts."
             )
+
+
+jacobian = jacrev
+"""Another name of ``jacrev``, as in JAX and autograd."""

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     )
     from funcgrad.integrate.several_variables import dblquad, fixed_quad, nquad
     from funcgrad.integrate.stiffness import StiffnessWarning
+    from funcgrad.integrate.stochastic_equations import solve_sde
 
 __all__ = [
     "Event",
@@ -45,6 +46,7 @@ __all__ = [
     "romb",
     "simpson",
     "solve_ivp",
+    "solve_sde",
     "trapezoid",
 ]
 
@@ -60,6 +62,7 @@ _LATE = _LateNames(
         "adaptive_integrals": "quad",
         "sampled_integrals": "cumulative_simpson cumulative_trapezoid romb simpson",
         "several_variables": "dblquad fixed_quad nquad",
+        "stochastic_equations": "solve_sde",
     },
 )
 

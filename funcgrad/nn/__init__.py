@@ -52,7 +52,15 @@ from funcgrad.nn.embedding_losses import (
     triplet_margin_loss,
 )
 from funcgrad.nn.filters import Conv, ConvTranspose
-from funcgrad.nn.hard_activations import hard_sigmoid, hard_silu, hard_swish, hard_tanh, relu6
+from funcgrad.nn.hard_activations import (
+    hard_sigmoid,
+    hard_silu,
+    hard_swish,
+    hard_tanh,
+    relu6,
+    sparse_plus,
+    sparse_sigmoid,
+)
 from funcgrad.nn.initializers import (
     glorot_normal,
     glorot_uniform,
@@ -66,10 +74,20 @@ from funcgrad.nn.initializers import (
     variance_scaling,
     zeros,
 )
-from funcgrad.nn.layers import MLP, Activation, Dropout, Embedding, Linear, Residual, Sequential
+from funcgrad.nn.layers import (
+    MLP,
+    Activation,
+    Dropout,
+    Embedding,
+    Linear,
+    PReLU,
+    Residual,
+    Sequential,
+)
+from funcgrad.nn.log_domain import log1mexp, logmeanexp
 from funcgrad.nn.losses import cross_entropy, kl_divergence, one_hot
 from funcgrad.nn.norm_layers import BatchNorm, BatchStatistics, GroupNorm, LayerNorm, RMSNorm
-from funcgrad.nn.normalization import group_norm, layer_norm, rms_norm
+from funcgrad.nn.normalization import group_norm, layer_norm, rms_norm, standardize
 from funcgrad.nn.overlap_losses import dice_loss
 from funcgrad.nn.pooling import adaptive_avg_pool, adaptive_max_pool, avg_pool, max_pool
 from funcgrad.nn.positions import rotary, sinusoidal_positions
@@ -87,6 +105,8 @@ from funcgrad.nn.segments import (
 from funcgrad.nn.smooth_activations import celu, mish, selu, softsign, squareplus
 from funcgrad.nn.summaries import summary
 from funcgrad.nn.torch_layouts import from_torch, to_torch
+from funcgrad.nn.transformer_blocks import TransformerBlock
+from funcgrad.nn.weight_norms import spectral_norm, weight_norm
 from funcgrad.numpy import logsumexp, tanh
 
 __all__ = [
@@ -105,10 +125,12 @@ __all__ = [
     "LayerNorm",
     "Linear",
     "MultiHeadAttention",
+    "PReLU",
     "RMSNorm",
     "RNNCell",
     "Residual",
     "Sequential",
+    "TransformerBlock",
     "adaptive_avg_pool",
     "adaptive_max_pool",
     "attention",
@@ -145,9 +167,11 @@ __all__ = [
     "leaky_relu",
     "lecun_normal",
     "lecun_uniform",
+    "log1mexp",
     "log_cosh",
     "log_sigmoid",
     "log_softmax",
+    "logmeanexp",
     "logsumexp",
     "max_pool",
     "mish",
@@ -178,9 +202,13 @@ __all__ = [
     "softmax_focal_loss",
     "softplus",
     "softsign",
+    "sparse_plus",
+    "sparse_sigmoid",
     "sparsemax",
+    "spectral_norm",
     "squared_error",
     "squareplus",
+    "standardize",
     "summary",
     "swish",
     "tanh",
@@ -188,6 +216,7 @@ __all__ = [
     "triplet_margin_loss",
     "truncated_normal",
     "variance_scaling",
+    "weight_norm",
     "zeros",
 ]
 

@@ -39,6 +39,55 @@ def relu6(x: ArrayLike) -> Tensor:
     return _between(wrap(real_value(x, "relu6")), 0.0, 6.0)
 
 
+def sparse_sigmoid(x: ArrayLike) -> Tensor:
+    """A straight line from 0 at -1 to 1 at 1: ``min(max((x + 1) / 2, 0), 1)``.
+
+    The derivative of ``sparse_plus``, and ``sparsemax`` of two classes with the logits 0 and x. The
+    derivative at -1 and at 1 is 0.
+
+    Parameters
+    ----------
+    x : array_like
+
+    Returns
+    -------
+    Tensor
+
+    Examples
+    --------
+    >>> sparse_sigmoid([-2.0, 0.0, 0.5])
+    Tensor([0.  , 0.5 , 0.75])
+    """
+    return (_between(wrap(real_value(x, "sparse_sigmoid")), -1.0, 1.0) + 1.0) / 2.0
+
+
+def sparse_plus(x: ArrayLike) -> Tensor:
+    """A ``relu`` with a round bend: 0 below -1, ``(x + 1)**2 / 4``, and ``x`` above 1.
+
+    It relates to ``sparsemax`` as ``softplus`` to ``softmax``. Its first derivative is continuous.
+
+    Parameters
+    ----------
+    x : array_like
+
+    Returns
+    -------
+    Tensor
+
+    Notes
+    -----
+    Martins, Astudillo, "From softmax to sparsemax", ICML 2016.
+
+    Examples
+    --------
+    >>> sparse_plus([-2.0, 0.0, 3.0])
+    Tensor([0.  , 0.25, 3.  ])
+    """
+    value = wrap(real_value(x, "sparse_plus"))
+    bend = _between(value, -1.0, 1.0) + 1.0
+    return fnp.where(value >= 1.0, value, bend * bend / 4.0)
+
+
 def hard_tanh(x: ArrayLike) -> Tensor:
     """Clip to [-1, 1]: ``min(max(x, -1), 1)``, a piecewise linear ``tanh``.
 

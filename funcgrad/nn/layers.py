@@ -24,14 +24,15 @@ from typing import Any, SupportsIndex, overload
 import numpy as np
 from numpy.typing import DTypeLike
 
+import funcgrad.numpy as fnp
 from funcgrad._core.pytree_class import pytree, static_field
-from funcgrad._core.specs import Shape, dtype_of
+from funcgrad._core.specs import Shape, dtype_of, normalize_axis
 from funcgrad._core.users_values import ArrayLike, operand
 from funcgrad._hints.lookup import answering
 from funcgrad.errors import ArgumentError, DtypeError, FunctionError, ShapeError
-from funcgrad.nn.activations import relu
+from funcgrad.nn.activations import leaky_relu, relu
 from funcgrad.nn.dropout import UNSAID, Key, checked_rate, dropout, said_key, training_key
-from funcgrad.nn.initializers import lecun_normal, variance_scaling, zeros
+from funcgrad.nn.initializers import lecun_normal, ones, variance_scaling, zeros
 from funcgrad.nn.layer_parts import (
     called,
     check_leaves,
@@ -41,7 +42,7 @@ from funcgrad.nn.layer_parts import (
     function_option,
     split_key,
 )
-from funcgrad.numpy.options import natural, sequence
+from funcgrad.numpy.options import integer, natural, real_number, sequence
 from funcgrad.tensor.tensor import Tensor, wrap
 
 Initializer = Callable[..., Tensor]
@@ -358,6 +359,71 @@ class Residual:
                 f" one of shape {before.shape}, and the two are added: they need one shape."
             )
         return before + after
+
+
+@pytree
+class PReLU:
+    """Parametric rectified linear unit: ``leaky_relu`` with a slope that is trained.
+
+    Parameters
+    ----------
+    slope : Tensor, shape () or (channels,)
+        The slope of negative values: the weight of ``torch.nn.PReLU``.
+    axis : int
+        Static: the axis of the channels.
+
+    Notes
+    -----
+    He, Zhang, Ren, Sun, "Delving deep into rectifiers", ICCV 2015.
+
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> PReLU.init()(fg.tensor([-1.0, 2.0]))
+    Tensor([-0.25,  2.  ])
+    """
+
+    slope: Tensor
+    axis: int = static_field(default=1)
+
+    def __post_init__(self) -> None:
+        check_leaves(self, slope="channels" if getattr(self.slope, "shape", ()) else "")
+        integer(self.axis, "PReLU", "axis")
+
+    @classmethod
+    @answering
+    def init(
+        cls,
+        channels: int | None = None,
+        *,
+        slope: float = 0.25,
+        axis: int = 1,
+        dtype: DTypeLike = np.float64,
+    ) -> PReLU:
+        """Start with one slope for all elements, or one for each channel."""
+        shape = () if channels is None else (natural(channels, "PReLU.init", "channels"),)
+        start = real_number(slope, "PReLU.init", "slope")
+        return cls(start * ones(None, shape, dtype), axis)
+
+    def __call__(self, x: ArrayLike) -> Tensor:
+        """Apply the layer to an array of any shape that has the channels.
+
+        Raises
+        ------
+        ShapeError
+            The channels are not as many as the slopes.
+        """
+        value = wrap(operand(x, "PReLU"))
+        if not self.slope.shape:
+            return leaky_relu(value, self.slope)
+        place = normalize_axis(self.axis, value.ndim, "PReLU")
+        if value.shape[place] != self.slope.size:
+            raise ShapeError(
+                f"PReLU: {self.slope.size} slopes for {value.shape[place]} channels, along axis"
+                f" {place} of shape {value.shape}."
+            )
+        after = [1] * (value.ndim - place - 1)
+        return leaky_relu(value, fnp.reshape(self.slope, (-1, *after)))
 
 
 @pytree

@@ -78,6 +78,62 @@ def layer_norm(
 
 
 @answering
+def standardize(
+    x: ArrayLike,
+    axis: AxisLike = -1,
+    *,
+    mean: ArrayLike | None = None,
+    variance: ArrayLike | None = None,
+    epsilon: float = 1e-5,
+    where: ArrayLike | None = None,
+) -> Tensor:
+    """Subtract a mean, and divide by a standard deviation: ``(x - mean) / sqrt(var + epsilon)``.
+
+    Parameters
+    ----------
+    x : array_like
+        Real.
+    axis : int or tuple of int
+        The axes of the mean and the variance that are not passed.
+    mean, variance : array_like, optional
+        Known ones, such as of the training data; they broadcast to the shape of ``x``.
+    epsilon : float
+        At least 0.
+    where : array_like of bool, optional
+        The elements that count in the mean and in the variance; it broadcasts to ``x``.
+
+    Returns
+    -------
+    Tensor
+        The shape of ``x``.
+
+    See Also
+    --------
+    layer_norm : with a scale and a bias.
+
+    Examples
+    --------
+    >>> standardize([1.0, 3.0], epsilon=0.0)
+    Tensor([-1.,  1.])
+    >>> standardize([1.0, 3.0, 100.0], epsilon=0.0, where=[True, True, False])
+    Tensor([-1.,  1., 98.])
+    """
+    value = wrap(real_value(x, "standardize"))
+    axes = normalize_axes(axis, value.ndim, "standardize")
+    small = checked_epsilon(epsilon, "standardize")
+    if mean is None and variance is None and where is None:
+        return standardized(value, axes, small, "standardize")
+    options = {} if where is None else {"where": where}
+    if mean is None:
+        mean = fnp.mean(value, axes, keepdims=True, **options)
+    above = value - real_value(mean, "standardize")
+    if variance is None:
+        variance = fnp.mean(above * above, axes, keepdims=True, **options)
+    size = fnp.sqrt(wrap(real_value(variance, "standardize")) + small)
+    return (above / size).astype(value.dtype)
+
+
+@answering
 def rms_norm(
     x: ArrayLike,
     scale: ArrayLike | None = None,

@@ -20,7 +20,7 @@ from numpy.typing import DTypeLike
 
 import funcgrad.numpy as fnp
 from funcgrad._control.scans import scan
-from funcgrad._core.pytree_class import pytree
+from funcgrad._core.pytree_class import pytree, static_field
 from funcgrad._core.users_values import ArrayLike, operand
 from funcgrad._hints.lookup import answering
 from funcgrad.errors import FunctionError, ShapeError
@@ -186,14 +186,20 @@ class GRUCell(_Cell):
     ----------
     weight : Tensor, shape (inputs, 3 * units)
     state_weight : Tensor, shape (units, 3 * units)
-    bias, state_bias : Tensor, shape (3 * units,)
-        These are ``weight_ih.T``, ``weight_hh.T``, ``bias_ih`` and ``bias_hh`` of
-        ``torch.nn.GRUCell``.
+    bias : Tensor, shape (3 * units,)
+    state_bias : Tensor, shape (3 * units,) or (units,), optional
+        With ``bias`` these are ``weight_ih.T``, ``weight_hh.T``, ``bias_ih`` and ``bias_hh`` of
+        ``torch.nn.GRUCell``. A bias of shape ``(units,)`` belongs to h_n: the other two would only
+        add to ``bias`` (equinox and Flax have one and a half biases so).
+    reset_after : bool
+        Static: whether the state is multiplied by its weight before the gate r is applied, as in
+        PyTorch, cuDNN, JAX and Keras. If not, ``h_n = (r * h) @ state_weight_n``, as in the first
+        publication and in Keras with ``reset_after=False``, which has no ``state_bias``.
 
     Notes
     -----
-    Cho et al., "Learning phrase representations using RNN encoder-decoder", EMNLP 2014. As in
-    PyTorch and cuDNN, the state is multiplied by its weight before the gate r is applied.
+    Cho et al., "Learning phrase representations using RNN encoder-decoder", EMNLP 2014. Keras
+    orders the gates z, r, n.
 
     Examples
     --------
@@ -203,9 +209,24 @@ class GRUCell(_Cell):
     (4, 3)
     """
 
-    state_bias: Tensor
+    state_bias: Tensor | None = None
+    reset_after: bool = static_field(default=True)
 
     gates = 3
+
+    def __post_init__(self) -> None:
+        wide, bias = f"{self.gates}*units", self.state_bias
+        # Before the check a field may be anything.
+        shapes = [getattr(x, "shape", None) for x in (self.state_weight, bias)]
+        rows, last = [shape if isinstance(shape, tuple) else () for shape in shapes]
+        is_half = len(rows) > 1 and last[-1:] == rows[-2:-1]
+        check_leaves(
+            self,
+            weight=f"inputs {wide}",
+            state_weight=f"units {wide}",
+            bias=wide,
+            state_bias="units" if is_half else wide,
+        )
 
     @classmethod
     def _biases(cls, units: int, dtype: DTypeLike) -> tuple[Tensor, ...]:
@@ -214,10 +235,23 @@ class GRUCell(_Cell):
     def __call__(self, carry: Tensor, x: ArrayLike) -> tuple[Tensor, Tensor]:
         """One step."""
         x_r, x_z, x_n = fnp.split(self._input(x), 3, axis=-1)
-        before = self._state(carry)
-        h_r, h_z, h_n = fnp.split(before @ self.state_weight + self.state_bias, 3, axis=-1)
+        before, bias = self._state(carry), self.state_bias
+        units = before.shape[-1]
+        turns, last = self.state_weight, fnp.zeros((), before.dtype)
+        if bias is not None and bias.shape[-1] == units:
+            last, bias = bias, None
+        if self.reset_after:
+            states = before @ turns if bias is None else before @ turns + bias
+            h_r, h_z, h_n = fnp.split(states, 3, axis=-1)
+            n = x_n + sigmoid(x_r + h_r) * (h_n if bias is not None else h_n + last)
+        else:
+            states = before @ turns[..., : 2 * units]
+            if bias is not None:
+                states, last = states + bias[..., : 2 * units], bias[..., 2 * units :]
+            h_r, h_z = fnp.split(states, 2, axis=-1)
+            n = x_n + (sigmoid(x_r + h_r) * before) @ turns[..., 2 * units :] + last
         z = sigmoid(x_z + h_z)
-        h = (1 - z) * fnp.tanh(x_n + sigmoid(x_r + h_r) * h_n) + z * before
+        h = (1 - z) * fnp.tanh(n) + z * before
         return h, h
 
 

@@ -324,6 +324,11 @@ def _of_cell(layer: _Layer, names: Collection[str] | None) -> Iterator[_Paramete
 
     yield _Parameter(theirs("weight_ih"), (f"{layer.ours}.weight",), _transposed, _transposed)
     yield _Parameter(theirs("weight_hh"), (f"{layer.ours}.state_weight",), _transposed, _transposed)
+    if isinstance(layer.layer, GRUCell) and not _is_torch_cell(layer.layer):
+        raise ArgumentError(
+            f"the cell at {layer.theirs!r}: PyTorch's GRU has a state_bias of shape (3 * units,),"
+            " and reset_after=True. Make the cell so, by GRUCell.init(key, inputs, units)."
+        )
     has_no_bias = bool(known) and theirs("bias_ih")[0] not in (names or ())
     biases = {"bias_ih": "bias"}
     if isinstance(layer.layer, GRUCell):
@@ -337,6 +342,11 @@ def _of_cell(layer: _Layer, names: Collection[str] | None) -> Iterator[_Paramete
             yield _Parameter(theirs(name), (f"{layer.ours}.{ours}",))
         else:
             yield _Parameter(theirs("bias_ih", "bias_hh"), (f"{layer.ours}.{ours}",), _sum, _first)
+
+
+def _is_torch_cell(cell: GRUCell) -> bool:
+    bias = cell.state_bias
+    return cell.reset_after and bias is not None and bias.shape == cell.bias.shape
 
 
 def _of_heads(layer: _Layer, names: Collection[str] | None) -> Iterator[_Parameter]:

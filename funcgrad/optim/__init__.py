@@ -59,7 +59,14 @@ from funcgrad.optim.gradient_memories import (
 from funcgrad.optim.lbfgs import LbfgsState, lbfgs
 from funcgrad.optim.lookahead import LookaheadState, lookahead
 from funcgrad.optim.muon import MuonDimensionNumbers, MuonState, muon
+from funcgrad.optim.optimistic import (
+    OptimisticAdamState,
+    OptimisticState,
+    optimistic_adam,
+    optimistic_gradient_descent,
+)
 from funcgrad.optim.parameter_means import AverageState, average_params, eval_params
+from funcgrad.optim.prodigy import ProdigyState, prodigy
 from funcgrad.optim.rms_family import (
     AdadeltaState,
     AdagradState,
@@ -71,6 +78,7 @@ from funcgrad.optim.rms_family import (
 from funcgrad.optim.sam import sam
 from funcgrad.optim.schedule_free import ScheduleFreeState, schedule_free
 from funcgrad.optim.sgd import LambState, LionState, SgdState, lamb, lion, sgd
+from funcgrad.optim.whole_runs import OptimizerRun, minimize
 from funcgrad.optim.wrappers import (
     AccumulateState,
     ApplyIfFiniteState,
@@ -96,7 +104,11 @@ __all__ = [
     "MuonDimensionNumbers",
     "MuonState",
     "NoiseState",
+    "OptimisticAdamState",
+    "OptimisticState",
     "Optimizer",
+    "OptimizerRun",
+    "ProdigyState",
     "ReduceOnPlateauState",
     "RmspropState",
     "ScheduleFreeState",
@@ -125,10 +137,14 @@ __all__ = [
     "lbfgs",
     "lion",
     "lookahead",
+    "minimize",
     "muon",
     "nadam",
     "noise",
+    "optimistic_adam",
+    "optimistic_gradient_descent",
     "partition",
+    "prodigy",
     "projections",
     "radam",
     "reduce_on_plateau",

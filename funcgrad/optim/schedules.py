@@ -16,9 +16,7 @@ cosine(start=1.0, end=0.0, steps=4, warmup=1)
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
-from math import pi
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import funcgrad.numpy as fnp
 from funcgrad._core.pytree_class import pytree, static_field
@@ -32,6 +30,13 @@ from funcgrad.optim.option_types import (
     StepsOrZero,
     check_option,
     check_steps,
+)
+from funcgrad.optim.schedule_parts import (
+    CheckedSchedule,
+    Count,
+    half_wave,
+    rising,
+    share_of_way,
 )
 from funcgrad.optim.schedule_plots import plot
 from funcgrad.tensor.tensor import Tensor
@@ -49,36 +54,14 @@ __all__ = [
     "polynomial",
     "restarts",
     "warmup",
+    "warmup_cosine",
 ]
 
 __dir__ = __all__.copy  # completion shows the public names, without the modules
 
 
-Count: TypeAlias = Any
-"""The number of earlier steps: an integer, a tensor, or an array of many, for a plot."""
-
-
-def _share(count: Count, steps: int, warmed: int) -> Tensor:
-    """How much of the way from the start to the end is behind, from 0 to 1."""
-    return fnp.clip((count - warmed) / max(steps - warmed, 1), 0.0, 1.0)
-
-
-def _rising(count: Count, warmed: int, peak: ArrayLike, after: ArrayLike) -> Tensor:
-    """A rate that rises to a peak in some steps, the first at ``peak / (warmed + 1)``."""
-    return fnp.where(fnp.less(count, warmed), peak * (count + 1.0) / (warmed + 1), after)
-
-
-class _Schedule:
-    """Checks that all schedules share, by the types of their options."""
-
-    def __post_init__(self) -> None:
-        for field in fields(self):  # type: ignore[arg-type]  # schedules are dataclasses
-            place = f"schedules.{type(self).__name__}"
-            check_option(place, field.name, str(field.type), getattr(self, field.name))
-
-
 @pytree
-class constant(_Schedule):  # noqa: N801 - a function to its users
+class constant(CheckedSchedule):  # noqa: N801 - a function to its users
     """One rate for all steps, after a warmup.
 
     A warmup keeps the first steps short, while Adam's means are not yet known.
@@ -100,11 +83,11 @@ class constant(_Schedule):  # noqa: N801 - a function to its users
     warmup: StepsOrZero = static_field(default=0)
 
     def __call__(self, count: Count) -> Tensor:
-        return _rising(count, self.warmup, self.start, self.start)
+        return rising(count, self.warmup, self.start, self.start)
 
 
 @pytree
-class polynomial(_Schedule):  # noqa: N801 - a function to its users
+class polynomial(CheckedSchedule):  # noqa: N801 - a function to its users
     """A rate that goes to its end along a power of the steps that are left.
 
     A power above 1 falls quickly at first, and slowly near the end.
@@ -136,13 +119,13 @@ class polynomial(_Schedule):  # noqa: N801 - a function to its users
     warmup: StepsOrZero = static_field(default=0)
 
     def __call__(self, count: Count) -> Tensor:
-        left = (1.0 - _share(count, self.steps, self.warmup)) ** self.power
+        left = (1.0 - share_of_way(count, self.steps, self.warmup)) ** self.power
         after = self.end + (self.start - self.end) * left
-        return _rising(count, self.warmup, self.start, after)
+        return rising(count, self.warmup, self.start, after)
 
 
 @pytree
-class linear(_Schedule):  # noqa: N801 - a function to its users
+class linear(CheckedSchedule):  # noqa: N801 - a function to its users
     """A rate that goes to its end along a line.
 
     It is used to fine-tune models, and wherever the number of steps is known.
@@ -168,13 +151,13 @@ class linear(_Schedule):  # noqa: N801 - a function to its users
     warmup: StepsOrZero = static_field(default=0)
 
     def __call__(self, count: Count) -> Tensor:
-        left = 1.0 - _share(count, self.steps, self.warmup)
+        left = 1.0 - share_of_way(count, self.steps, self.warmup)
         after = self.end + (self.start - self.end) * left
-        return _rising(count, self.warmup, self.start, after)
+        return rising(count, self.warmup, self.start, after)
 
 
 @pytree
-class cosine(_Schedule):  # noqa: N801 - a function to its users
+class cosine(CheckedSchedule):  # noqa: N801 - a function to its users
     """A rate that goes to its end along half a wave.
 
     Many steps have a high rate, and the last ones settle down: the usual choice for networks, with
@@ -204,13 +187,13 @@ class cosine(_Schedule):  # noqa: N801 - a function to its users
     warmup: StepsOrZero = static_field(default=0)
 
     def __call__(self, count: Count) -> Tensor:
-        wave = 0.5 * (1.0 + fnp.cos(pi * _share(count, self.steps, self.warmup)))
+        wave = half_wave(share_of_way(count, self.steps, self.warmup))
         after = self.end + (self.start - self.end) * wave
-        return _rising(count, self.warmup, self.start, after)
+        return rising(count, self.warmup, self.start, after)
 
 
 @pytree
-class exponential(_Schedule):  # noqa: N801 - a function to its users
+class exponential(CheckedSchedule):  # noqa: N801 - a function to its users
     """A rate that is multiplied by a factor in each ``steps`` steps.
 
     The rate never reaches an end, so a run may have any number of steps.
@@ -244,11 +227,11 @@ class exponential(_Schedule):  # noqa: N801 - a function to its users
     def __call__(self, count: Count) -> Tensor:
         times = fnp.maximum(count - self.warmup, 0) / self.steps
         times = fnp.floor(times) if self.staircase else times
-        return _rising(count, self.warmup, self.start, self.start * self.factor**times)
+        return rising(count, self.warmup, self.start, self.start * self.factor**times)
 
 
 @pytree
-class inverse_sqrt(_Schedule):  # noqa: N801 - a function to its users
+class inverse_sqrt(CheckedSchedule):  # noqa: N801 - a function to its users
     """A rate that rises, and then falls as one over the root of the count.
 
     Transformers are trained so. The rate falls ever more slowly, so a run may have any number of
@@ -277,11 +260,11 @@ class inverse_sqrt(_Schedule):  # noqa: N801 - a function to its users
 
     def __call__(self, count: Count) -> Tensor:
         after = self.start * fnp.sqrt((self.warmup + 1.0) / (count + 1.0))
-        return _rising(count, self.warmup, self.start, after)
+        return rising(count, self.warmup, self.start, after)
 
 
 @pytree
-class onecycle(_Schedule):  # noqa: N801 - a function to its users
+class onecycle(CheckedSchedule):  # noqa: N801 - a function to its users
     """A rate that rises along half a wave to a peak, and falls along another half wave.
 
     A high rate in the middle of a run speeds training up; it is used with momentum, for few epochs.
@@ -321,17 +304,50 @@ class onecycle(_Schedule):  # noqa: N801 - a function to its users
         top = int(0.3 * self.steps) if self.warmup is None else self.warmup
         start = self.peak / 25.0 if self.start is None else self.start
         end = self.peak / 25.0 / 1e4 if self.end is None else self.end
-        rise = self.peak + (start - self.peak) * _half_wave(_share(count, top, 0))
-        fall = end + (self.peak - end) * _half_wave(_share(count, self.steps, top))
+        rise = self.peak + (start - self.peak) * half_wave(share_of_way(count, top, 0))
+        fall = end + (self.peak - end) * half_wave(share_of_way(count, self.steps, top))
         return fnp.where(fnp.less(count, top), rise, fall)
 
 
-def _half_wave(share: Tensor) -> Tensor:
-    return 0.5 * (1.0 + fnp.cos(pi * share))
+@pytree
+class warmup_cosine(CheckedSchedule):  # noqa: N801 - a function to its users
+    """A rate that rises in a straight line, and then falls along half a wave, as in optax.
+
+    The rates of ``optax.warmup_cosine_decay_schedule``, whose first one is ``start``; the warmup of
+    ``cosine`` begins above 0.
+
+    Parameters
+    ----------
+    peak : float or 0-d tensor
+    steps, warmup : int
+        The counts at which the end and the peak are reached.
+    start, end : float or 0-d tensor
+    exponent : float or 0-d tensor
+        A power of the half wave.
+
+    Examples
+    --------
+    >>> rate = warmup_cosine(1.0, steps=6, warmup=2)
+    >>> [float(rate(count)) for count in (0, 1, 2, 4, 6)]
+    [0.0, 0.5, 1.0, 0.5, 0.0]
+    """
+
+    peak: Size
+    steps: Steps = static_field()
+    warmup: StepsOrZero = static_field()
+    start: Size = 0.0
+    end: Size = 0.0
+    exponent: Size = 1.0
+
+    def __call__(self, count: Count) -> Tensor:
+        rise = self.start + (self.peak - self.start) * share_of_way(count, self.warmup, 0)
+        wave = half_wave(share_of_way(count, self.steps, self.warmup)) ** self.exponent
+        fall = self.end + (self.peak - self.end) * wave
+        return fnp.where(fnp.less(count, self.warmup), rise, fall)
 
 
 @pytree
-class join(_Schedule):  # noqa: N801 - a function to its users
+class join(CheckedSchedule):  # noqa: N801 - a function to its users
     """One schedule after another; each counts from 0.
 
     Parameters
@@ -375,7 +391,7 @@ class join(_Schedule):  # noqa: N801 - a function to its users
 
 
 @pytree
-class restarts(_Schedule):  # noqa: N801 - a function to its users
+class restarts(CheckedSchedule):  # noqa: N801 - a function to its users
     """A schedule that begins anew after each ``steps`` steps.
 
     A rate that jumps up leads out of narrow minima: ``restarts(cosine(...), steps)`` is the SGDR
@@ -405,7 +421,7 @@ class restarts(_Schedule):  # noqa: N801 - a function to its users
 
 
 @pytree
-class warmup(_Schedule):  # noqa: N801 - a function to its users
+class warmup(CheckedSchedule):  # noqa: N801 - a function to its users
     """Steps that rise to the first rate of a schedule, and then the schedule.
 
     Parameters
@@ -426,11 +442,11 @@ class warmup(_Schedule):  # noqa: N801 - a function to its users
 
     def __call__(self, count: Count) -> Tensor:
         after = self.schedule(fnp.maximum(count - self.steps, 0))
-        return _rising(count, self.steps, self.schedule(0), after)
+        return rising(count, self.steps, self.schedule(0), after)
 
 
 @pytree
-class piecewise(_Schedule):  # noqa: N801 - a function to its users
+class piecewise(CheckedSchedule):  # noqa: N801 - a function to its users
     """A rate that changes at some counts, and is constant between them.
 
     Parameters

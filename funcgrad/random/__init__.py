@@ -33,6 +33,7 @@ rounded.
 from typing import TYPE_CHECKING
 
 from funcgrad._hints.lookup import missing_from as _missing_from
+from funcgrad.random.brownian_paths import brownian
 from funcgrad.random.continuous import (
     exponential,
     gumbel,
@@ -48,11 +49,12 @@ from funcgrad.random.count_draws import (
     rademacher,
 )
 from funcgrad.random.discrete import bernoulli, categorical, choice, permutation, randint
-from funcgrad.random.gamma_family import beta, chisquare, dirichlet, gamma, loggamma, t
+from funcgrad.random.gamma_family import beta, chisquare, dirichlet, f, gamma, loggamma, t
 from funcgrad.random.generators import Generator, generator
 from funcgrad.random.key_checks import again, check_keys
-from funcgrad.random.keys import bits, fold_in, key, named, split
+from funcgrad.random.keys import PRNGKey, bits, fold_in, key, named, split
 from funcgrad.random.low_discrepancy import halton, sobol
+from funcgrad.random.normal_relatives import ball, generalized_normal, maxwell, wald
 from funcgrad.random.quantile_draws import (
     cauchy,
     laplace,
@@ -60,17 +62,21 @@ from funcgrad.random.quantile_draws import (
     lognormal,
     pareto,
     rayleigh,
+    triangular,
     weibull,
 )
 from funcgrad.random.vector_draws import multivariate_normal, orthogonal
 
 __all__ = [
     "Generator",
+    "PRNGKey",
     "again",
+    "ball",
     "bernoulli",
     "beta",
     "binomial",
     "bits",
+    "brownian",
     "categorical",
     "cauchy",
     "check_keys",
@@ -78,8 +84,10 @@ __all__ = [
     "choice",
     "dirichlet",
     "exponential",
+    "f",
     "fold_in",
     "gamma",
+    "generalized_normal",
     "generator",
     "geometric",
     "gumbel",
@@ -89,6 +97,7 @@ __all__ = [
     "loggamma",
     "logistic",
     "lognormal",
+    "maxwell",
     "multinomial",
     "multivariate_normal",
     "named",
@@ -103,8 +112,10 @@ __all__ = [
     "sobol",
     "split",
     "t",
+    "triangular",
     "truncated_normal",
     "uniform",
+    "wald",
     "weibull",
 ]
 

@@ -330,6 +330,46 @@ def t(
     return _rounded(scaled(normal * root, loc, scale, DOUBLE, "t"), wanted)
 
 
+@answering
+def f(
+    key: ArrayLike,
+    dfnum: ArrayLike,
+    dfden: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike = np.float64,
+) -> Tensor:
+    """Draw from the F distribution: a ratio of two mean squares of normal variables.
+
+    Parameters
+    ----------
+    key : key
+    dfnum, dfden : array_like
+        Degrees of freedom of the numerator and of the denominator, above 0 and finite;
+        differentiable, see ``gamma``.
+    shape, dtype
+        As for ``gamma``.
+
+    Returns
+    -------
+    Tensor
+
+    Examples
+    --------
+    >>> from funcgrad.random.keys import key
+    >>> f(key(0), 3.0, 10.0, 2)
+    Tensor([0.37175713, 0.3090755 ])
+    """
+    wanted = as_dtype(dtype, "f", "f", key)
+    freedoms = {"dfnum": dfnum, "dfden": dfden}
+    for name, x in freedoms.items():
+        require(lambda x: (x > 0) & (x < math.inf), "f", f"0 < {name} < inf", x)
+    size = drawn_shape(shape, "f", **freedoms)
+    halves = [parameter(x, DOUBLE, "f", name, size) / 2 for name, x in freedoms.items()]
+    pairs = zip(inner_keys(key, 2, "f"), halves, strict=True)
+    above, below = [_excess(half, _levels(inner, half, size)) for inner, half in pairs]
+    return _rounded(exponential_of(below - above), wanted)
+
+
 def _shares(logarithms: Tensor) -> Tensor:
     """The share of each element in the sum along the last axis, in the same order on every machine.
 

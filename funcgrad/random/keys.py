@@ -59,6 +59,10 @@ def key(seed: ArrayLike) -> Tensor:
     return stack([wrap(cast(value, dtype=_WORD)), wrap(np.uint64(0))])
 
 
+PRNGKey = key
+"""JAX's name of ``key``."""
+
+
 @answering
 def split(key: ArrayLike, num: ShapeLike = 2) -> Tensor:
     """Make new keys, independent of each other and of the old one.

@@ -23,6 +23,7 @@ from funcgrad._primitives.random_bits import (
     bits_to_laplace,
     bits_to_logistic,
     bits_to_normal,
+    bits_to_open_uniform,
 )
 from funcgrad._primitives.special import portable_log
 from funcgrad._primitives.structural import cast
@@ -287,6 +288,61 @@ def rayleigh(
     Tensor([2.20866583, 0.55770489])
     """
     return _from_waiting(lambda waited: fnp.sqrt(2 * waited), "rayleigh", key, shape, dtype, scale)
+
+
+@answering
+def triangular(
+    key: ArrayLike,
+    left: ArrayLike,
+    mode: ArrayLike,
+    right: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike = np.float64,
+) -> Tensor:
+    """Draw from the triangular distribution, whose density rises to the mode and falls again.
+
+    Parameters
+    ----------
+    key : key
+    left, mode, right : array_like
+        The least sample, the most probable and the greatest: ``left <= mode <= right``. Samples are
+        differentiable with respect to all three.
+    shape, dtype
+        As for ``laplace``; by default the shape to which the parameters broadcast.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    ArgumentError
+        The parameters are not in order.
+
+    Examples
+    --------
+    >>> from funcgrad.random.keys import key
+    >>> triangular(key(0), 0.0, 1.0, 4.0, 2)
+    Tensor([0.5907254 , 2.68533901])
+    """
+    name = "triangular"
+    wanted = as_dtype(dtype, "f", name, key)
+    corners = {"left": left, "mode": mode, "right": right}
+    require(
+        lambda left, mode, right: (left <= mode) & (mode <= right),
+        *(name, "left <= mode <= right", left, mode, right),
+    )
+    size = drawn_shape(shape, name, **corners)
+    low, top, high = [parameter(x, DOUBLE, name, word, size) for word, x in corners.items()]
+    u = draw(bits_to_open_uniform, key, size, DOUBLE, name)
+    rises = u * (high - low) < top - low
+    # The root of the side that is not chosen might be 0, where its slope is infinite.
+    rise = fnp.where(rises, u * (high - low) * (top - low), 1.0)
+    fall = fnp.where(rises, 1.0, (1.0 - u) * (high - low) * (high - top))
+    is_point = fall == 0
+    fall = fnp.where(is_point, 0.0, fnp.sqrt(fnp.where(is_point, 1.0, fall)))
+    x = fnp.where(rises, low + fnp.sqrt(rise), high - fall)
+    return wrap(cast(x, dtype=wanted))
 
 
 def _from_waiting(

@@ -34,7 +34,7 @@ from funcgrad._core.pytrees import (
     unflatten,
 )
 from funcgrad._hints.lookup import missing_from as _missing_from
-from funcgrad.tree.leafwise import cast, count, norm, stack, unstack, vdot
+from funcgrad.tree.leafwise import cast, count, lerp, norm, stack, unstack, vdot
 from funcgrad.tree.pieces import check_shared, combine, partition, select
 from funcgrad.tree.replacement import at
 from funcgrad.tree.vectors import ravel
@@ -75,6 +75,7 @@ __all__ = [
     "flatten",
     "leaves",
     "leaves_with_path",
+    "lerp",
     "map",
     "map_with_path",
     "norm",

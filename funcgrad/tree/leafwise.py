@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial, reduce
 from math import prod
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -17,7 +18,7 @@ from numpy.typing import DTypeLike
 from funcgrad._core.pytrees import Structure, flatten, flatten_like, unflatten
 from funcgrad._core.specs import dtype_of, is_inexact, shape_of, spec_of
 from funcgrad._core.trace import Value
-from funcgrad._core.users_values import checked_dtype
+from funcgrad._core.users_values import ArrayLike, checked_dtype, operand
 from funcgrad._primitives import joining
 from funcgrad._primitives.complexes import conj
 from funcgrad._primitives.elementwise import absolute, add, multiply
@@ -199,6 +200,58 @@ def vdot(x: Pytree, y: Pytree) -> Tensor:
         flat = reshape(product, shape=(prod(shape),))
         products.append(reduce_sum(flat, axis=(0,), keepdims=False))
     return wrap(reduce(add, products) if products else np.float64(0.0))
+
+
+def lerp(start: Pytree, end: Pytree, share: ArrayLike) -> Pytree:
+    """Interpolate between two trees: ``start + share * (end - start)``, leaf by leaf.
+
+    With a small share it moves the parameters of a target network towards those that are trained.
+
+    Parameters
+    ----------
+    start, end : pytree
+        Trees of one structure; corresponding leaves have equal shapes. Leaves that are integers or
+        booleans have to be equal in dtype, and are taken from ``start``.
+    share : array_like, shape ()
+        0 gives the start, 1 the end.
+
+    Returns
+    -------
+    pytree
+        A tree like ``start``, in the dtypes of its leaves.
+
+    Raises
+    ------
+    TreeError
+        The structures differ.
+    ShapeError
+        The shapes of two leaves differ, or ``share`` is not one number.
+
+    Examples
+    --------
+    >>> from funcgrad.tensor.tensor import tensor
+    >>> target, online = {"w": tensor([0.0, 1.0])}, {"w": tensor([1.0, 1.0])}
+    >>> lerp(target, online, 0.25)
+    {'w': Tensor([0.25, 1.  ])}
+    """
+    firsts, structure = _values(start, "lerp", "start")
+    leaves = flatten_like(structure, end, "lerp: end")
+    seconds = values_of("lerp", leaves, structure, lambda: "end")
+    factor = operand(share, "lerp")
+    if shape_of(factor):
+        raise ShapeError(f"lerp: share has to be one number, got shape {shape_of(factor)}.")
+    moved: list[Any] = []
+    for first, second, path in zip(firsts, seconds, structure.paths(), strict=True):
+        if shape_of(first) != shape_of(second):
+            raise ShapeError(
+                f"lerp: start{path} has shape {shape_of(first)}, and end{path} {shape_of(second)}."
+            )
+        if not is_inexact(dtype_of(first)):
+            moved.append(wrap(first))
+            continue
+        way = multiply(wrap(factor), wrap(second) - wrap(first))
+        moved.append(wrap(converted(wrap(first) + way, dtype=dtype_of(first))))
+    return unflatten(structure, moved)
 
 
 def count(tree: Pytree) -> int:

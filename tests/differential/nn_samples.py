@@ -21,7 +21,8 @@ X = np.array([[1.0, 2.0], [0.5, -1.0], [3.0, 0.0]])
 IMAGES = np.ones((1, 2, 5))
 SEQUENCE = np.ones((3, 2))
 ACTIVATIONS = """celu glu hard_sigmoid hard_silu hard_swish hard_tanh layer_norm mish relu6 rms_norm
-    rotary selu softsign sparsemax squareplus"""
+    rotary selu softsign sparsemax squareplus log1mexp logmeanexp sparse_plus sparse_sigmoid
+    standardize weight_norm"""
 SEGMENTS = "segment_max segment_mean segment_min segment_prod segment_softmax segment_sum"
 INITIALIZERS = "lecun_normal lecun_uniform orthogonal truncated_normal variance_scaling"
 
@@ -47,6 +48,7 @@ def layers() -> dict[str, Sample]:
         **{name: Sample(getattr(nn, name), (X, [1, 0, 1], 2)) for name in SEGMENTS.split()},
         "dropout": Sample(nn.dropout, (X, 0.5, key)),
         "group_norm": Sample(nn.group_norm, (X, 2)),
+        "spectral_norm": Sample(nn.spectral_norm, (X, [1.0, 2.0])),
         "sinusoidal_positions": Sample(nn.sinusoidal_positions, (3, 4)),
     }
     return {f"fg.nn.{name}": sample for name, sample in made.items()}
@@ -107,6 +109,8 @@ def _simple_layers(key: Any) -> dict[str, Sample]:
         "MLP.init": _used(nn.MLP.init, key, (2, 3, 1)),
         "RMSNorm": _used(nn.RMSNorm, ones),
         "RMSNorm.init": _used(nn.RMSNorm.init, 2),
+        "PReLU": _used(nn.PReLU, ones[0]),
+        "PReLU.init": _used(nn.PReLU.init, 2),
         "Residual": _used(nn.Residual, linear),
         "Sequential": _used(nn.Sequential, linear, nn.relu),
         "Sequential(...).train": Sample(
@@ -122,6 +126,7 @@ def _sequences(key: Any) -> dict[str, Sample]:
     linear = nn.Linear(square)
     cache = nn.KVCache.empty((1,), 4, 2)
     heads = nn.MultiHeadAttention.init(key, 2, 1)
+    block = nn.TransformerBlock.init(key, 2, 1)
     made: dict[str, Sample] = {}
     for kind, gates in ((nn.RNNCell, 1), (nn.LSTMCell, 4), (nn.GRUCell, 3)):
         wide, bias = np.ones((2, gates * 2)), np.ones(gates * 2)
@@ -139,6 +144,12 @@ def _sequences(key: Any) -> dict[str, Sample]:
         "MultiHeadAttention.init": _used(nn.MultiHeadAttention.init, key, 2, 1, x=SEQUENCE),
         "RNNCell.carry": Sample(cell.carry),
         "RNNCell(...)": Sample(cell.__call__, (np.ones(2), np.ones(2))),
+        "TransformerBlock": _used(
+            nn.TransformerBlock, heads, linear, nn.LayerNorm(), nn.LayerNorm(), x=SEQUENCE
+        ),
+        "TransformerBlock(...)": Sample(block.__call__, (SEQUENCE,)),
+        "TransformerBlock.cache": Sample(block.cache, (4,)),
+        "TransformerBlock.init": _used(nn.TransformerBlock.init, key, 2, 1, x=SEQUENCE),
         "attention": Sample(nn.attention, (X, X, X)),
         "bidirectional": Sample(nn.bidirectional, (cell, cell, SEQUENCE)),
         "run": Sample(nn.run, (cell, SEQUENCE)),

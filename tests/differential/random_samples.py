@@ -22,6 +22,7 @@ PARAMETERS = {
     "binomial": (9, 0.4, (2,)),
     "bits": ((2,),),
     "categorical": ([0.0, 1.0],),
+    "brownian": (0.5, (2,)),
     "cauchy": ((2,), "float64", 0.5, 2.0),
     "chisquare": (3.0, (2,)),
     "choice": (5, (2,)),
@@ -53,6 +54,12 @@ PARAMETERS = {
     "t": (4.0, (2,)),
     "truncated_normal": (-1.0, 1.0),
     "uniform": ((2,),),
+    "ball": (3, 2.0, (2,)),
+    "f": (3.0, 10.0, (2,)),
+    "generalized_normal": (4.0, (2,)),
+    "maxwell": ((2,),),
+    "triangular": (0.0, 1.0, 4.0, (2,)),
+    "wald": (2.0, (2,)),
     "weibull": (2.0, (2,)),
 }
 """By function, the arguments behind the key."""

@@ -63,6 +63,7 @@ def transformations() -> dict[str, Sample]:
         "hessian": _of_functions(fg.hessian),
         "jacfwd": _of_functions(fg.jacfwd),
         "jacrev": _of_functions(fg.jacrev),
+        "jacobian": _of_functions(fg.jacobian),
         "jit": _of_functions(fg.jit),
         "vmap": _of_functions(fg.vmap, x=X),
         "checkpoint": _of_functions(fg.checkpoint),
@@ -213,6 +214,7 @@ def trees() -> dict[str, Sample]:
         "unstack": Sample(tree.unstack, ({"a": X},)),
         "stack": Sample(tree.stack, ([TREE, TREE],)),
         "vdot": Sample(tree.vdot, (TREE, TREE)),
+        "lerp": Sample(tree.lerp, (TREE, TREE, 0.5)),
         "cast": Sample(tree.cast, (TREE, "float32")),
         "partition": Sample(tree.partition, (TREE, "a")),
         "combine": Sample(tree.combine, ({"a": X, "b": None}, {"a": None, "b": 3.0})),
@@ -279,7 +281,7 @@ def _searched(optimizer: Any) -> Any:
     return params
 
 
-def _valley(params: Any) -> Any:
+def _valley(params: Any, *args: Any) -> Any:
     return sum((fnp.sum((x - 1.0) ** 4) for x in fg.tree.leaves(params)), 0.0)
 
 
@@ -290,6 +292,7 @@ def optimizers() -> dict[str, Sample]:
         for name in (
             *("adabelief", "adadelta", "adagrad", "adam", "adamax", "adamw", "lamb", "lion"),
             *("nadam", "radam", "rmsprop", "sgd", "muon", "adafactor"),
+            *("optimistic_adam", "optimistic_gradient_descent", "prodigy"),
         )
     }
     for name in tuple(made):
@@ -324,6 +327,9 @@ def optimizers() -> dict[str, Sample]:
     made["chain"] = Sample(fg.optim.chain, (fg.optim.sgd(0.1), fg.optim.adam(0.1)), then=_steps)
     made["accumulate"] = Sample(fg.optim.accumulate, (fg.optim.sgd(0.1), 2), then=_steps)
     made["partition"] = Sample(fg.optim.partition, ({"*": fg.optim.sgd(0.1)},), then=_steps)
+    made["minimize"] = Sample(
+        fg.optim.minimize, (_valley, TREE, fg.optim.sgd(0.1)), {"max_steps": 2}
+    )
     made["apply_updates"] = Sample(fg.optim.apply_updates, (TREE, TREE))
     return {f"fg.optim.{name}": sample for name, sample in made.items()}
 

@@ -37,6 +37,10 @@ def _decay(t: Any, y: Any, *args: Any) -> Any:
     return -y
 
 
+def _flat(t: Any, y: Any, *args: Any) -> Any:
+    return 0.5 * y
+
+
 def optimizations() -> dict[str, Sample]:
     """Fits, roots and minima."""
     made = {
@@ -65,6 +69,11 @@ def integrals() -> dict[str, Sample]:
         "Event": Sample(integrate.Event, (_line,)),
         "simpson": Sample(integrate.simpson, (np.ones(3),)),
         "solve_ivp": Sample(integrate.solve_ivp, (_decay, (0.0, 1.0), X), {"t_eval": [1.0]}),
+        "solve_sde": Sample(
+            integrate.solve_sde,
+            (_flat, _flat, (0.0, 1.0), X, np.array([1, 2], np.uint64)),
+            {"steps": 2},
+        ),
         "trapezoid": Sample(integrate.trapezoid, (np.ones(3),)),
     }
     return {f"fg.integrate.{name}": sample for name, sample in made.items()}

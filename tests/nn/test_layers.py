@@ -44,6 +44,11 @@ MODELS: dict[str, tuple[Callable[[Any], Any], Callable[[Any, Any], Any]]] = {
     "RNNCell": (lambda k: nn.RNNCell.init(k, 6, 3), lambda m, x: nn.run(m, x)[1]),
     "LSTMCell": (lambda k: nn.LSTMCell.init(k, 6, 3), lambda m, x: nn.run(m, x)[1]),
     "GRUCell": (lambda k: nn.GRUCell.init(k, 6, 3), lambda m, x: nn.run(m, x, reverse=True)[1]),
+    "PReLU": (lambda _: nn.PReLU.init(4), lambda m, x: m(x)),
+    "TransformerBlock": (
+        lambda k: nn.TransformerBlock.init(k, 6, 2, hidden=5),
+        lambda m, x: m(x, causal=True),
+    ),
     "MultiHeadAttention": (
         lambda k: nn.MultiHeadAttention.init(k, 6, 3, key_heads=1, rotary_base=100.0),
         lambda m, x: m(x, causal=True),

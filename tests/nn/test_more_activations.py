@@ -26,6 +26,8 @@ FORMS = {
     "mish": (nn.mish, (0, 0), (inf, 1)),
     "softsign": (nn.softsign, (-1, 0), (1, 0)),
     "squareplus": (nn.squareplus, (0, 0), (inf, 1)),
+    "sparse_plus": (nn.sparse_plus, (0, 0), (inf, 1)),
+    "sparse_sigmoid": (nn.sparse_sigmoid, (0, 0), (1, 0)),
 }
 every = pytest.mark.parametrize(("f", "left", "right"), FORMS.values(), ids=FORMS)
 POINTS = np.array([-7.3, -3.4, -2.1, -0.7, -1e-3, 1e-3, 0.4, 1.7, 2.9, 3.3, 6.5])

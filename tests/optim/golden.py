@@ -130,6 +130,13 @@ CHAINS: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
             o.sgd(0.05),
             o.contrib.reduce_on_plateau(0.5, 2, 0.05, 0.01, 1, accumulation_size=2, min_scale=0.1),
         ),
+        "optimistic": lambda o: o.optimistic_gradient_descent(0.05, 0.7, 0.9),
+        "optimistic-adam": lambda o: o.optimistic_adam_v2(0.05, alpha=0.7, beta=0.9),
+        "optimistic-plain": lambda o: o.optimistic_adam_v2(0.05, nesterov=False),
+        "prodigy": lambda o: o.contrib.prodigy(),
+        "prodigy-warm": lambda o: o.contrib.prodigy(
+            0.5, estim_lr0=1e-3, estim_lr_coef=2.0, weight_decay=0.1, safeguard_warmup=True
+        ),
         "sam": lambda o: o.contrib.sam(
             o.adam(0.05), o.chain(o.contrib.normalize(), o.sgd(0.1)), opaque_mode=True
         ),
@@ -145,6 +152,7 @@ SCHEDULES: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
     {
         "linear": lambda o: o.linear_schedule(1.0, 0.1, 20),
         "polynomial": lambda o: o.polynomial_schedule(1.0, 0.1, 2.5, 20),
+        "warmup-cosine": lambda o: o.warmup_cosine_decay_schedule(0.1, 1.0, 6, 20, 0.05, 1.5),
         "cosine": lambda o: o.cosine_decay_schedule(1.0, 20, alpha=0.1),
         "exponential": lambda o: o.exponential_decay(1.0, 5, 0.5),
         "staircase": lambda o: o.exponential_decay(1.0, 5, 0.5, staircase=True),

@@ -55,7 +55,7 @@ def numeric_options():
             first = FIRST.get(name, {}).get(option, parameter.default)
             value = ODD.get((name, option), 0.1 if option == "learning_rate" else first)
             is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-            if is_number and option not in STATIC and name != "lbfgs":
+            if is_number and option not in STATIC and name not in ("lbfgs", "minimize"):
                 yield name, option, float(value)
 
 

@@ -35,6 +35,13 @@ CHAINS = {
         optim.sgd(0.05),
         optim.reduce_on_plateau(0.5, 2, 0.05, 0.01, 1, accumulation_size=2, min_scale=0.1),
     ),
+    "optimistic": lambda: optim.optimistic_gradient_descent(0.05, 0.7, 0.9),
+    "optimistic-adam": lambda: optim.optimistic_adam(0.05, 0.7, 0.9),
+    "optimistic-plain": lambda: optim.optimistic_adam(0.05, nesterov=False),
+    "prodigy": lambda: optim.prodigy(),
+    "prodigy-warm": lambda: optim.prodigy(
+        0.5, start=1e-3, growth=2.0, weight_decay=0.1, safeguard_warmup=True
+    ),
     "sam": lambda: optim.sam(optim.adam(0.05), 0.1),
     "schedule-free": lambda: optim.schedule_free(optim.sgd(0.05), b1=0.8),
     "schedule-free-adam": lambda: optim.schedule_free(
@@ -45,6 +52,7 @@ SCHEDULES: dict[str, Any] = {
     "linear": schedules.linear(1.0, 0.1, 20),
     "polynomial": schedules.polynomial(1.0, 0.1, 20, 2.5),
     "cosine": schedules.cosine(1.0, 0.1, 20),
+    "warmup-cosine": schedules.warmup_cosine(1.0, 20, 6, 0.1, 0.05, 1.5),
     "exponential": schedules.exponential(1.0, 0.5, 5),
     "staircase": schedules.exponential(1.0, 0.5, 5, staircase=True),
     "onecycle": schedules.onecycle(1.0, 20),

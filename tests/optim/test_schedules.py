@@ -25,6 +25,7 @@ ALL: dict[str, Any] = {
     "piecewise": schedules.warmup(schedules.piecewise(0.5, {2: 0.1}), 3),
     "polynomial": schedules.polynomial(0.5, 0.1, 10, 2.0, warmup=3),
     "restarts": schedules.restarts(schedules.cosine(0.5, 0.0, 6, warmup=3), 6),
+    "warmup_cosine": schedules.warmup_cosine(0.5, 10, 3, start=0.125),
     "warmup": schedules.warmup(schedules.linear(0.5, 0.1, 7), 3),
 }
 

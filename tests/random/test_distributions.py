@@ -60,6 +60,17 @@ GOLDEN = {
     "weibull": ((1.5,), ["0x1.214db47483737p-1", "0x1.22ada402b644ap+0", "0x1.9a4f0d0a059d9p-3"]),
     "pareto": ((3.0,), ["0x1.26ef9b55226b3p+0", "0x1.7f2c40bc392a7p+0", "0x1.07c48d6b4281dp+0"]),
     "rayleigh": ((), ["0x1.d7e5cadb461d7p-1", "0x1.8e3afcae9cd5cp+0", "0x1.b1a9471399d7dp-2"]),
+    "maxwell": ((), ["0x1.6467fe694017bp+0", "0x1.65d5a2a68414bp+0", "0x1.6b7004629c57dp-2"]),
+    "generalized_normal": (
+        (0.8,),
+        ["0x1.5a2dae0da8752p-3", "0x1.716e891c48750p+0", "-0x1.46ab7178e78aep-1"],
+    ),
+    "wald": ((2.0,), ["0x1.d6e178edaebddp-2", "0x1.cafe31e743deep+1", "0x1.9986f9aa8102fp+1"]),
+    "triangular": (
+        (0.0, 1.0, 4.0),
+        ["0x1.f650ec4f35388p+0", "0x1.19192e425856ap+0", "0x1.7e240ca78445cp+1"],
+    ),
+    "f": ((3.0, 10.0), ["0x1.5964f887e387cp-1", "0x1.6f9b3d6832966p-2", "0x1.c068e8789a26dp-1"]),
 }
 GOLDEN_COUNTS = {
     "poisson": ((4.0,), [2, 3, 5, 5, 3, 6]),
@@ -107,6 +118,14 @@ CONTINUOUS = {
     "cauchy": (None, stats.cauchy),
     "lognormal": (None, stats.lognorm(1)),
     "rayleigh": (None, stats.rayleigh),
+    "maxwell": (None, stats.maxwell),
+    "generalized_normal": (0.8, stats.gennorm(0.8)),
+    "generalized_normal of a large exponent": (6.0, stats.gennorm(6.0)),
+    "wald": (2.0, stats.invgauss(2.0)),
+    "wald of a small mean": (0.05, stats.invgauss(0.05)),
+    "triangular": ((-1.0, 0.5, 3.0), stats.triang(0.375, -1.0, 4.0)),
+    "triangular without a rise": ((-1.0, -1.0, 3.0), stats.triang(0.0, -1.0, 4.0)),
+    "f": ((3.0, 10.0), stats.f(3, 10)),
 }
 
 
@@ -114,7 +133,7 @@ CONTINUOUS = {
 def test_continuous_distributions(case):
     parameter, law = CONTINUOUS[case]
     draw = getattr(random, case.partition(" ")[0])
-    parameters = () if parameter is None else (parameter,)
+    parameters = () if parameter is None else np.atleast_1d(parameter)
     assert passes_ks(draw(KEY, *parameters, shape=SAMPLE), law.cdf)
 
 
@@ -197,7 +216,8 @@ def test_orthogonal_matrices(dtype):
 ALL = {
     "gamma": (2.5,), "loggamma": (0.5,), "chisquare": (3,), "t": (4,), "beta": (2, 3),
     "laplace": (), "logistic": (), "cauchy": (), "lognormal": (), "weibull": (2,), "pareto": (3,),
-    "rayleigh": (), "poisson": (4,), "binomial": (30, 0.4), "geometric": (0.3,),
+    "maxwell": (), "generalized_normal": (0.8,), "wald": (2,), "triangular": (0, 1, 4),
+    "f": (3, 10), "rayleigh": (), "poisson": (4,), "binomial": (30, 0.4), "geometric": (0.3,),
 }  # fmt: skip
 COUNTS = frozenset({"poisson", "binomial", "geometric"})
 
@@ -274,6 +294,8 @@ def test_parameters_out_of_range(bad):
         "pareto",
         "poisson",
         "geometric",
+        "wald",
+        "generalized_normal",
     ):
         draw = getattr(random, name)
         with pytest.raises(ArgumentError, match=f"{name}: the parameters have to satisfy"):
@@ -359,6 +381,56 @@ def test_mean_derivatives_are_those_of_the_moments():
     assert_allclose(squares, -2 / 49, atol=0.01)
     shares = fg.jacrev(lambda alpha: random.dirichlet(KEY, alpha, n).mean(0))(np.array([1.0, 3.0]))
     assert_allclose(shares, np.array([[3, -1], [-3, 1]]) / 16, atol=0.01)
+
+
+@pytest.mark.parametrize("ratio", [0.01, 1.0, 40.0])
+def test_wald_numbers_move_along_their_quantile(ratio):
+    law = lambda ratio: stats.invgauss(1.0 / ratio, scale=ratio)  # noqa: E731
+    draw = lambda ratio: random.wald(KEY, 1.0, scale=ratio)  # noqa: E731
+    level, step = law(ratio).cdf(draw(ratio).item()), 1e-4 * ratio
+    ahead, here, behind = [law(ratio + k * step).ppf(level) for k in (1, 0, -1)]
+    slope = fg.grad(draw)
+    assert_allclose(slope(ratio), (ahead - behind) / (2 * step), rtol=1e-4)
+    second = (ahead - 2 * here + behind) / step**2
+    assert_allclose(fg.grad(slope)(ratio), second, rtol=1e-2)
+    assert_allclose(draw(ratio) / ratio, random.wald(KEY, 1.0 / ratio), rtol=1e-14)
+
+
+def test_points_in_balls():
+    for p in (1.0, 2.0, 5.0):
+        points = array(random.ball(KEY, 3, p, SAMPLE))
+        radii = (abs(points) ** p).sum(-1) ** (1 / p)
+        assert passes_ks(radii**3, stats.uniform.cdf)  # the volume within a radius
+        halves = [stats.kstest(x.ravel(), (-x).ravel()).pvalue for x in np.moveaxis(points, -1, 0)]
+        assert min(halves) > 1e-3
+    plane = array(random.ball(KEY, 2, 2.0, SAMPLE))
+    assert passes_ks(np.arctan2(plane[..., 1], plane[..., 0]), stats.uniform(-np.pi, 2 * np.pi).cdf)
+    assert random.ball(KEY, 0).shape == (0,)
+    keys = random.split(KEY, 3)
+    assert_array_equal(
+        fg.vmap(lambda key: random.ball(key, 2))(keys), [random.ball(key, 2) for key in keys]
+    )
+    with pytest.raises(ShapeError, match="ball: p has to be one number"):
+        random.ball(KEY, 2, [1.0, 2.0])
+
+
+def test_further_distributions_are_differentiable():
+    check = fg.testing.check_grads
+    check(lambda a, b, c: random.triangular(KEY, a, b, c, 4), (0.0, 1.0, 4.0), order=2)
+    check(lambda a, c: random.triangular(KEY, a, a, c, 4), (0.0, 4.0), order=2)
+    check(lambda s: random.maxwell(KEY, 4, scale=s), (2.0,), order=2)
+    n = 4000
+    variance = lambda m, s: ((random.wald(KEY, m, n, scale=s) - m) ** 2).mean()  # noqa: E731
+    assert_allclose(fg.grad(variance, (0, 1))(1.0, 9.0), [3 / 9, -1 / 81], rtol=0.15)
+    ratios = lambda d: random.f(KEY, 5.0, d, n).mean()  # noqa: E731
+    assert_allclose(fg.grad(ratios)(12.0), -2 / 100, rtol=0.15)
+    power = lambda p: (abs(random.generalized_normal(KEY, p, n)) ** 2).mean()  # noqa: E731
+    moment = lambda p: np.exp(special.gammaln(3 / p) - special.gammaln(1 / p))  # noqa: E731
+    assert_allclose(fg.grad(power)(1.5), (moment(1.501) - moment(1.499)) / 0.002, rtol=0.15)
+
+
+def test_keys_have_the_name_that_jax_has():
+    assert_array_equal(random.PRNGKey(3), random.key(3))
 
 
 @together("name", ["weibull", "pareto", "laplace", "lognormal", "rayleigh", "cauchy"])

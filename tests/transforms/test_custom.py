@@ -665,3 +665,31 @@ def test_a_tangent_that_a_rule_makes_by_transposing_has_the_shape_of_its_result(
             out, push = fg.linearize(lambda x, g=g: move(g(x)), x)
             expected = fg.jvp(lambda x: move(f(x)), (x,), (x * 2.0,))
             assert_same((out, push(x * 2.0)), expected)
+
+
+def test_a_rule_for_each_argument() -> None:
+    def made(*rules: Any) -> Any:
+        product = fg.custom_jvp(lambda x, y: {"xy": x * y * y})
+        product.defjvps(*rules)
+        return lambda x, y: product(x, y)["xy"]
+
+    left = lambda t, out, x, y: {"xy": t * y * y}  # noqa: E731
+    right = lambda t, out, x, y: {"xy": 2 * t * out["xy"] / y}  # noqa: E731
+    whole = made(left, right)
+    assert fg.grad(whole, argnums=(0, 1))(2.0, 3.0) == (9.0, 12.0)
+    assert fg.jvp(whole, (2.0, 3.0), (1.0, 1.0))[1].item() == 21.0
+    fg.testing.check_grads(whole, (2.0, 3.0), order=2)
+    slopes = fg.jit(fg.vmap(fg.grad(whole, 1)))(fg.tensor([1.0, 2.0]), fg.tensor([1.0, 3.0]))
+    assert slopes.tolist() == [2.0, 12.0]
+    assert fg.grad(made(None, right), argnums=(0, 1))(2.0, 3.0) == (0.0, 12.0)
+    assert fg.grad(made(None, None))(2.0, 3.0).item() == 0.0
+    with pytest.raises(DifferentiationError, match="given 1 rules, but there are 2 arguments"):
+        fg.grad(made(left))(2.0, 3.0)
+    with pytest.raises(FunctionError, match="rule"):
+        made(left, 3.0)
+    with pytest.raises(DifferentiationError, match="nondiff_argnums; write one rule"):
+        fg.custom_jvp(lambda x, n: x * n, nondiff_argnums=(1,)).defjvps(left)
+
+
+def test_the_jacobian_has_another_name() -> None:
+    assert fg.jacobian is fg.jacrev

@@ -23,6 +23,7 @@ APART: Final = frozenset(
     Activation BatchNorm BatchStatistics Conv ConvTranspose Dropout Embedding GRUCell GroupNorm
     from_torch to_torch
     KVCache LSTMCell LayerNorm Linear MLP MultiHeadAttention RMSNorm RNNCell Residual Sequential
+    PReLU TransformerBlock spectral_norm weight_norm
     bidirectional build dense recipe run sequential summary
     segment_max segment_mean segment_min segment_prod segment_softmax segment_sum""".split()
 )
@@ -61,10 +62,13 @@ OF_ONE: Final[dict[str, Callable[..., Any]]] = {
     "hard_silu": lambda x: x * _between(x + 3, 0, 6) / 6,
     "hard_swish": lambda x: x * _between(x + 3, 0, 6) / 6,
     "hard_tanh": lambda x: _between(x, -1, 1),
+    "log1mexp": lambda x: mp.log(-mp.expm1(-x)) if x > 0 else mp.nan,
     "mish": lambda x: x * mp.tanh(mp.log1p(mp.exp(x))),
     "relu6": lambda x: _between(x, 0, 6),
     "selu": lambda x: mp.mpf(1.0507009873554805) * _elu(x, mp.mpf(1.6732632423543772)),
     "softsign": lambda x: x / (1 + abs(x)),
+    "sparse_plus": lambda x: x if x > 1 else (_between(x, -1, 1) + 1) ** 2 / 4,
+    "sparse_sigmoid": lambda x: (_between(x, -1, 1) + 1) / 2,
     "squareplus": _squareplus,
     "gelu": _gelu_of_tanh,
     "log_sigmoid": lambda x: -mp.log1p(mp.exp(-x)),
@@ -112,6 +116,10 @@ def _mean_squared(*x: Any) -> Any:
 EPSILON: Final = mp.mpf(1e-5)
 OF_LOGITS: Final[dict[str, tuple[Callable[..., Any], Callable[..., Any]]]] = {
     "logsumexp": (lambda *x: nn.logsumexp(fnp.stack(x)), lambda *x: _total(x)),
+    "logmeanexp": (
+        lambda *x: nn.logmeanexp(fnp.stack(x)),
+        lambda *x: _total(x) - mp.log(len(x)),
+    ),
     "softmax": (lambda *x: nn.softmax(fnp.stack(x))[0], lambda *x: mp.exp(-_excess(x, 0))),
     "log_softmax": (lambda *x: nn.log_softmax(fnp.stack(x))[0], lambda *x: -_excess(x, 0)),
     "cross_entropy": (lambda *x: nn.cross_entropy(fnp.stack(x), 0), lambda *x: _excess(x, 0)),
@@ -128,6 +136,7 @@ OF_LOGITS: Final[dict[str, tuple[Callable[..., Any], Callable[..., Any]]]] = {
 
 
 OF_SIMILAR: Final[dict[str, tuple[Callable[..., Any], Callable[..., Any]]]] = {
+    "standardize": (lambda *x: nn.standardize(fnp.stack(x))[0], _standardized),
     "layer_norm": (lambda *x: nn.layer_norm(fnp.stack(x))[0], _standardized),
     "group_norm": (lambda *x: nn.group_norm(fnp.stack(x)[None], 1)[0, 0], _standardized),
     "rms_norm": (lambda *x: nn.rms_norm(fnp.stack(x))[0], _mean_squared),
