@@ -229,16 +229,10 @@ NAMES: Final[tuple[Row, ...]] = (
     ),
     ("fg.scipy.stats", "pearsonr", "fnp.corrcoef(x, y)[0, 1]"),
     ("fg.scipy.stats", "zscore", "(x - fnp.mean(x)) / fnp.std(x)"),
-    ("fg.scipy.stats", "sem", "fnp.std(x, ddof=1) / fnp.sqrt(x.size)"),
     ("fg.scipy.stats", "iqr", "fnp.quantile(x, 0.75) - fnp.quantile(x, 0.25)"),
     ("fg.scipy.stats", "entropy", "fnp.sum(fg.scipy.special.entr(p))"),
     ("fg.scipy.stats", "skew kurtosis", "fnp.mean(((x - x.mean()) / x.std()) ** 3), or ** 4"),
     ("fg.scipy.stats", "linregress", "fnp.polyfit(x, y, 1), or fnp.linalg.lstsq"),
-    (
-        "fg.scipy.stats",
-        "gaussian_kde",
-        "fnp.mean(fg.scipy.stats.norm.pdf(x[:, None], data, width), axis=1)",
-    ),
     (
         "fg.scipy.stats",
         "bootstrap",
