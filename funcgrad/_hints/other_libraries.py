@@ -164,7 +164,17 @@ NAMES: Final[tuple[Row, ...]] = (
         "fg.odeint solves differential equations, fnp.trapezoid integrates samples",
     ),
     ("fg.scipy", "interpolate", "fnp.interp(x, xs, ys) interpolates linearly"),
-    ("fg.scipy", "signal", "fnp.convolve(a, v), fg.nn.conv for more axes, and fnp.fft"),
+    (
+        "fg.scipy.signal",
+        "find_peaks find_peaks_cwt argrelextrema argrelmax argrelmin peak_prominences peak_widths",
+        "scipy.signal.{name}(np.asarray(x)): places have no derivative, and x[places] has one",
+    ),
+    (
+        "fg.scipy.signal",
+        "butter cheby1 cheby2 ellip bessel iirfilter iirdesign firwin firwin2 firls remez",
+        "scipy.signal.{name}: it makes constant coefficients, which lfilter and sosfilt take",
+    ),
+    ("fg.scipy.signal", "spectrogram", "abs(fg.scipy.signal.stft(x, ...)[2]) ** 2"),
     (
         "fg.scipy",
         "ndimage",
@@ -315,8 +325,7 @@ CALLERS: Final[tuple[Row, ...]] = (
         "fg.implicit.root(f, solver)",
     ),
     ("scipy.optimize", "fixed_point", "fg.fixed_point(f, init, *args)"),
-    ("scipy.signal", "convolve fftconvolve", "fnp.convolve(a, v)"),
-    ("scipy.signal", "lfilter filtfilt sosfilt", "fg.scan(step, state, xs), step by step"),
+    ("scipy.signal", "", "fg.scipy.signal has functions of the same names, with derivatives"),
     ("scipy.ndimage", "", "fg.nn.conv(x, kernel)"),
     ("scipy.spatial", "cdist pdist", "fnp.linalg.norm(x[:, None] - y, axis=-1)"),
     ("scipy.stats", "", "fg.scipy.stats has distributions of the same names and methods"),

@@ -40,7 +40,7 @@ def _log_skewnorm(z: Tensor, a: Tensor) -> Tensor:
 def _log_left_of_skewnorm(z: Tensor, a: Tensor) -> Tensor:
     """The logarithm of the integral of the density from -inf to z < 0, relative to the density.
 
-    Left of z the density falls at least as fast as that of a normal distribution whose width is 1,
+    Left of z the density falls at least as fast as a normal density whose width is 1,
     or ``1 / hypot(1, a)`` for positive a, where ``ndtr(a z)`` falls, too.
     """
     narrow = stop_gradient(fnp.where(a > 0, fnp.hypot(fnp.maximum(a, 0.0), 1.0), 1.0))
@@ -96,7 +96,7 @@ def _log_skewnorm_above(z: Tensor, a: Tensor) -> Tensor:
 
 
 def _skewnorm_quantile(q: Tensor, a: Tensor, upper: bool = False) -> Tensor:
-    """The absolute value is that of a normal variable, which gives the bracket."""
+    """The absolute value is distributed as a normal variable's, which gives the bracket."""
     return solved(
         q,
         (a,),

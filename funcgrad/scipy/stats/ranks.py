@@ -39,7 +39,7 @@ def mode(
     Returns
     -------
     ModeResult
-        ``mode``, whose derivative is that of the first of the equal values, and ``count``.
+        ``mode``, which has the derivative of the first of the equal values, and ``count``.
 
     Raises
     ------
@@ -170,8 +170,8 @@ def sem(
     Returns
     -------
     Tensor
-        Where all values are equal, where the deviation has a kink, derivatives are those of
-        ``funcgrad.numpy.std``.
+        Where all values are equal, where the deviation has a kink, ``funcgrad.numpy.std`` says
+        which derivatives there are.
 
     Raises
     ------
