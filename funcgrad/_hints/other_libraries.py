@@ -237,6 +237,18 @@ NAMES: Final[tuple[Row, ...]] = (
         "a linear function is the operator: lambda x: A @ x; for SciPy's solvers"
         " fg.sparse.jacobian_operator(f)(x)",
     ),
+    (
+        "fg.scipy.linalg",
+        "schur rsf2csf",
+        "eig for eigenvalues, expm, logm, sqrtm and funm for functions of a matrix;"
+        " scipy.linalg.{name}(np.asarray(a)) has no derivative",
+    ),
+    (
+        "fnp",
+        "polynomial",
+        "fnp.polyval, polyder, polyint, polymul and polyfit, of coefficients with the highest power"
+        " first; for other bases fg.scipy.special.eval_chebyt, eval_legendre, eval_hermite",
+    ),
     ("fg.scipy.stats", "pearsonr", "fnp.corrcoef(x, y)[0, 1]"),
     ("fg.scipy.stats", "zscore", "(x - fnp.mean(x)) / fnp.std(x)"),
     ("fg.scipy.stats", "iqr", "fnp.quantile(x, 0.75) - fnp.quantile(x, 0.25)"),
@@ -325,6 +337,17 @@ CALLERS: Final[tuple[Row, ...]] = (
         "fg.implicit.root(f, solver)",
     ),
     ("scipy.optimize", "fixed_point", "fg.fixed_point(f, init, *args)"),
+    (
+        "numpy.polynomial",
+        "",
+        "fnp.polyval, polyder, polyint and polymul take tensors as coefficients, the highest power"
+        " first; a sum of fg.scipy.special.eval_chebyt and so on has other bases",
+    ),
+    (
+        "numpy.lib._index_tricks_impl",
+        "AxisConcatenator",
+        "np.r_ is fnp.concatenate([...]), and np.c_ is fnp.column_stack([...])",
+    ),
     ("scipy.signal", "", "fg.scipy.signal has functions of the same names, with derivatives"),
     ("scipy.ndimage", "", "fg.nn.conv(x, kernel)"),
     ("scipy.spatial", "cdist pdist", "fnp.linalg.norm(x[:, None] - y, axis=-1)"),

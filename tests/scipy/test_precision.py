@@ -28,7 +28,7 @@ Call = tuple[str, Function, tuple[Any, ...]]
 
 OF_SCIPYS_OWN = {"wofz"}
 """SciPy's values for float32 are complex128, without any Python number."""
-OF_AXES = {"logsumexp", "multigammaln", "softmax", "log_softmax"}
+OF_AXES = {"bernoulli", "bessel_jn", "logsumexp", "multigammaln", "softmax", "log_softmax"}
 ORDERS = {"polygamma": (2, 0.45), "expn": (2, 0.45)}
 ARGUMENTS = ((0.3, 0.45, 0.6, 0.7), (2, 0.45, 0.6, 0.7), (2, 1, 0.6, 0.7), (4, 2, 0.6, 0.7))
 WIDER = {np.float16: {"d", "f", "D"}, np.float32: {"d", "D"}}
