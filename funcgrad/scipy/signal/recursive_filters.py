@@ -269,9 +269,8 @@ def _normalized(operation: str, b: ArrayLike, a: ArrayLike) -> tuple[Tensor, Ten
         )
     size = max(up.shape[0], down.shape[0])
     first = down[0]
-    return tuple(  # type: ignore[return-value]  # of two elements
-        fnp.pad(x, (0, size - x.shape[0])) / first for x in (up, down)
-    )
+    up, down = (fnp.pad(x, (0, size - x.shape[0])) / first for x in (up, down))
+    return up, down
 
 
 def _sections(operation: str, sos: ArrayLike) -> Tensor:

@@ -122,7 +122,7 @@ TAPERS: Final[Mapping[str, Taper]] = MappingProxyType(
         "flattop": _cosines([0.21557895, 0.41663158, 0.277263158, 0.083578947, 0.006947368]),
         "hann": _cosines([0.5, 0.5]),
         "hamming": _cosines([0.54, 0.46]),
-        "bartlett": lambda n, last: 1 - fnp.abs(2 * n / last - 1),
+        "bartlett": lambda n, last: tensor(1 - np.abs(2 * n / last - 1)),
         "barthann": _barthann,
         "cosine": lambda n, last: fnp.sin(math.pi / (last + 1) * (n + 0.5)),
         "lanczos": lambda n, last: fnp.sinc(2 * n / last - 1),
@@ -193,8 +193,10 @@ def get_window(window: str | float | tuple[Any, ...], Nx: int, fftbins: bool = T
     >>> fg.grad(lambda beta: get_window(("kaiser", beta), 5)[1])(2.0).round(6)
     Tensor(-0.15496)
     """
+    name: str
+    parameters: tuple[Any, ...] = ()
     if isinstance(window, str):
-        name, parameters = window, ()
+        name = window
     elif isinstance(window, tuple):
         name, parameters = window[0], window[1:]
     else:

@@ -288,7 +288,8 @@ DISCRETE: Final[dict[str, Masses]] = {
             mp.exp(_log_beta_binomial(mp.mpf(j), *shapes)) for j in range(int(k) + 1)
         ),
         lambda k, n, a, b: mp.fsum(
-            mp.exp(_log_beta_binomial(mp.mpf(j), n, a, b)) for j in range(int(k) + 1, int(n) + 1)
+            mp.exp(_log_beta_binomial(mp.mpf(j), n, a, b))
+            for j in range(int(k) + 1, int(mp.nint(n)) + 1)
         ),
     ),
     "binom": Masses(
