@@ -176,6 +176,17 @@ NAMES: Final[tuple[Row, ...]] = (
     ),
     ("fg.scipy", "interpolate", "fg.interpolate has SciPy's classes"),
     (
+        "fg.scipy.signal",
+        "find_peaks find_peaks_cwt argrelextrema argrelmax argrelmin peak_prominences peak_widths",
+        "scipy.signal.{name}(np.asarray(x)): places have no derivative, and x[places] has one",
+    ),
+    (
+        "fg.scipy.signal",
+        "butter cheby1 cheby2 ellip bessel iirfilter iirdesign firwin firwin2 firls remez",
+        "scipy.signal.{name}: it makes constant coefficients, which lfilter and sosfilt take",
+    ),
+    ("fg.scipy.signal", "spectrogram", "abs(fg.scipy.signal.stft(x, ...)[2]) ** 2"),
+    (
         "fg",
         "CubicSpline PchipInterpolator Akima1DInterpolator BSpline interp1d"
         " RegularGridInterpolator RBFInterpolator make_interp_spline",
@@ -205,7 +216,6 @@ NAMES: Final[tuple[Row, ...]] = (
         "median_filter maximum_filter minimum_filter",
         "fnp.median, max or min of fnp.lib.stride_tricks.sliding_window_view(image, size)",
     ),
-    ("fg.scipy", "signal", "fnp.convolve(a, v), fg.nn.conv for more axes, and fnp.fft"),
     ("fg.scipy", "spatial", "fnp.linalg.norm(x[:, None] - y, axis=-1) is all distances"),
     ("fg.scipy", "constants", "they are Python floats: import scipy.constants"),
     (
@@ -262,18 +272,24 @@ NAMES: Final[tuple[Row, ...]] = (
         "a linear function is the operator: lambda x: A @ x; for SciPy's solvers"
         " fg.sparse.jacobian_operator(f)(x)",
     ),
+    (
+        "fg.scipy.linalg",
+        "schur rsf2csf",
+        "eig for eigenvalues, expm, logm, sqrtm and funm for functions of a matrix;"
+        " scipy.linalg.{name}(np.asarray(a)) has no derivative",
+    ),
+    (
+        "fnp",
+        "polynomial",
+        "fnp.polyval, polyder, polyint, polymul and polyfit, of coefficients with the highest power"
+        " first; for other bases fg.scipy.special.eval_chebyt, eval_legendre, eval_hermite",
+    ),
     ("fg.scipy.stats", "pearsonr", "fnp.corrcoef(x, y)[0, 1]"),
     ("fg.scipy.stats", "zscore", "(x - fnp.mean(x)) / fnp.std(x)"),
-    ("fg.scipy.stats", "sem", "fnp.std(x, ddof=1) / fnp.sqrt(x.size)"),
     ("fg.scipy.stats", "iqr", "fnp.quantile(x, 0.75) - fnp.quantile(x, 0.25)"),
     ("fg.scipy.stats", "entropy", "fnp.sum(fg.scipy.special.entr(p))"),
     ("fg.scipy.stats", "skew kurtosis", "fnp.mean(((x - x.mean()) / x.std()) ** 3), or ** 4"),
     ("fg.scipy.stats", "linregress", "fnp.polyfit(x, y, 1), or fnp.linalg.lstsq"),
-    (
-        "fg.scipy.stats",
-        "gaussian_kde",
-        "fnp.mean(fg.scipy.stats.norm.pdf(x[:, None], data, width), axis=1)",
-    ),
     (
         "fg.scipy.stats",
         "bootstrap",
@@ -354,8 +370,18 @@ CALLERS: Final[tuple[Row, ...]] = (
         "fg.implicit.root(f, solver)",
     ),
     ("scipy.optimize", "fixed_point", "fg.fixed_point(f, init, *args)"),
-    ("scipy.signal", "convolve fftconvolve", "fnp.convolve(a, v)"),
-    ("scipy.signal", "lfilter filtfilt sosfilt", "fg.scan(step, state, xs), step by step"),
+    (
+        "numpy.polynomial",
+        "",
+        "fnp.polyval, polyder, polyint and polymul take tensors as coefficients, the highest power"
+        " first; a sum of fg.scipy.special.eval_chebyt and so on has other bases",
+    ),
+    (
+        "numpy.lib._index_tricks_impl",
+        "AxisConcatenator",
+        "np.r_ is fnp.concatenate([...]), and np.c_ is fnp.column_stack([...])",
+    ),
+    ("scipy.signal", "", "fg.scipy.signal has functions of the same names, with derivatives"),
     ("scipy.ndimage", "", "fg.scipy.ndimage has functions of the same names, with derivatives"),
     ("scipy.spatial", "cdist pdist", "fnp.linalg.norm(x[:, None] - y, axis=-1)"),
     ("scipy.stats", "", "fg.scipy.stats has distributions of the same names and methods"),

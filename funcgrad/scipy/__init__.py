@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 from funcgrad._hints.lazy_names import LateNames as _LateNames
 
 if TYPE_CHECKING:
-    from funcgrad.scipy import fft, linalg, ndimage, optimize, sparse, special, stats
+    from funcgrad.scipy import fft, linalg, ndimage, optimize, signal, sparse, special, stats
 
-__all__ = ["fft", "linalg", "ndimage", "optimize", "sparse", "special", "stats"]
+__all__ = ["fft", "linalg", "ndimage", "optimize", "signal", "sparse", "special", "stats"]
 
 
-_LATE = _LateNames(__name__, {"": "fft linalg ndimage optimize sparse special stats"})
+_LATE = _LateNames(__name__, {"": "fft linalg ndimage optimize signal sparse special stats"})
 
 if not TYPE_CHECKING:  # which see the names above, and report others
     __getattr__ = _LATE.load

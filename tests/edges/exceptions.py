@@ -130,6 +130,10 @@ AT_INFINITY: Final = MappingProxyType(
         ),
         "fnp.nextafter": Excuse(_somewhere, "the neighbour of infinity is the greatest number"),
         "fnp.nan_to_num": Excuse(_somewhere, "infinities are replaced by constants"),
+        **dict.fromkeys(
+            ("stats.vonmises.cdf", "stats.vonmises.sf"),
+            Excuse(_somewhere, "as in SciPy an angle counts its turns, but not infinitely many"),
+        ),
         "stats.poisson.logpmf": Excuse(_somewhere, "no distribution has an infinite mean"),
     }
 )

@@ -81,9 +81,11 @@ CALLS: dict[str, list[Call]] = {
     "fiedler": [_(V)],
     "fiedler_companion": [_(RNG.standard_normal(k) + 2) for k in (2, 3, 4, 5, 6)],
     "fractional_matrix_power": [_(A, 0.3), _(A, -1.5), _(A, 3), _(A, -1)],
+    "funm": [_(A, np.exp), _(Z, np.exp), _(A, lambda w: 1 / w)],
     "hadamard": [_(4), _(1)],
     "hankel": [_(V), _(V, B[:, 0])],
     "helmert": [_(4), _(3, full=True)],
+    "hessenberg": [_(A), _(Z), _(A[:2, :2]), _(P, True), _(Z, calc_q=True)],
     "hilbert": [_(3)],
     "inv": [_(A), _(Q, assume_a="pos"), _(A, assume_a="lower triangular")],
     "invhilbert": [_(3), _(4, exact=True)],
@@ -105,6 +107,10 @@ CALLS: dict[str, list[Call]] = {
     "pinvh": [_(S), _(H, atol=1.0, return_rank=True)],
     "polar": [_(A), _(TALL), _(TALL.T, "left"), _(Z), _(TALL, "left"), _(np.eye(3) * 2.0)],
     "qr": [_(A), _(TALL, mode="economic"), _(Z), _(TALL.T)],
+    "qr_multiply": [
+        *[_(A, B.T), _(A, B, "left"), _(A, V), _(TALL, TALL[:2], "left")],
+        *[_(Z, B.T, conjugate=True), _(TALL.T, V[:2], "left")],
+    ],
     "rq": [_(A), _(TALL.T, mode="economic"), _(Z)],
     "sinhm": [_(A), _(Z)],
     "sinm": [_(A), _(Z)],
@@ -169,12 +175,12 @@ EXCLUDED = {
     "no numbers but answers and functions of LAPACK's": """LinAlgError LinAlgWarning bandwidth
         find_best_blas_type get_blas_funcs get_lapack_funcs ishermitian issymmetric""",
     "random, or changes of factors by what factorizing anew does": """
-        clarkson_woodruff_transform qr_delete qr_insert qr_multiply qr_update""",
+        clarkson_woodruff_transform qr_delete qr_insert qr_update""",
     "forms that depend on LAPACK's choices, which have no derivative where eigenvalues meet": """
-        cdf2rdf cossin hessenberg ldl matrix_balance ordqz qz rsf2csf schur""",
+        cdf2rdf cossin ldl matrix_balance ordqz qz rsf2csf schur""",
     "of stored diagonals: the whole matrix, or solveh_banded, serves": """
         cho_solve_banded cholesky_banded eig_banded eigvals_banded""",
-    "no rule yet": "funm signm solve_continuous_are solve_discrete_are",
+    "no rule yet": "signm solve_continuous_are solve_discrete_are",
     "an old name of solve_continuous_lyapunov": "solve_lyapunov",
 }
 
@@ -263,6 +269,7 @@ REFUSED_AS_STACKS = [
     *["solve_discrete_lyapunov", "subspace_angles", "solve_toeplitz"],
 ]
 SOME_REFUSED = [("eigvalsh", 3), ("eigvalsh_tridiagonal", 2), ("matmul_toeplitz", 1), ("solve", 1)]
+SOME_REFUSED += [("qr_multiply", k) for k in (2, 5)]
 SOME_REFUSED += [("solve_banded", 0), ("solveh_banded", 0)]  # a vector beside a matrix
 
 

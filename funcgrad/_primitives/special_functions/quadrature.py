@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
-__all__ = ["EVEN", "GRADED", "NOTHING_LEFT", "bell_polynomials", "in_parts", "integral"]
+__all__ = ["EVEN", "GRADED", "NOTHING_LEFT", "bell_polynomials", "in_parts", "integral", "rule"]
 
 Array = np.ndarray[Any, Any]
 
@@ -59,7 +59,7 @@ GRADED: Final = (0.0, 0.008, 0.04, 0.2, 1.0)
 """Parts for an integrand that changes near the start, and decays slowly."""
 
 
-def _rule(ends: Sequence[float]) -> tuple[Array, Array]:
+def rule(ends: Sequence[float]) -> tuple[Array, Array]:
     """The points and weights of Gauss and Legendre on parts of [0, 1]."""
     half = np.array(_RULE)
     points = np.concatenate([-half[::-1, 0], half[:, 0]])
@@ -82,7 +82,7 @@ def integral(
         Where the parts of the interval begin and end, relative to its length: from 0 to 1, with
         40 points in each.
     """
-    points, weights = _rule(ends)
+    points, weights = rule(ends)
     values = integrand(points.reshape(-1, *[1] * length.ndim) * length)
     return np.tensordot(weights, values, 1) * length
 

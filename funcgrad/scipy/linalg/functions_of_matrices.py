@@ -6,6 +6,8 @@ Tensor([[1.]])
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import DTypeLike
 
@@ -15,6 +17,7 @@ from funcgrad._core.trace import Value
 from funcgrad._primitives import matrix_functions
 from funcgrad._primitives.structural import cast
 from funcgrad.errors import ArgumentError, ShapeError
+from funcgrad.numpy.decompositions import eig as eig_of
 from funcgrad.numpy.linear_systems import solve
 from funcgrad.numpy.matrices import square
 from funcgrad.numpy.matrix_products import matrix_power
@@ -141,6 +144,58 @@ def _in_dtype(A: ArrayLike, dtype: DTypeLike | None, operation: str) -> Value:
     """Square matrices, in a complex dtype if one is given."""
     matrix = square(A, operation, "A")
     return matrix if dtype is None else cast(matrix, dtype=complex_dtype(dtype, operation))
+
+
+def funm(
+    A: ArrayLike,
+    func: Callable[[Tensor], ArrayLike],
+    *,
+    failed: str = "raise",
+    dtype: DTypeLike | None = None,
+) -> Tensor:
+    """A function of a matrix, by its values at the eigenvalues.
+
+    It needs a basis of eigenvectors, and loses as many digits as their condition number has. Where
+    there is a function of its own, such as ``expm`` or ``logm``, that one is right at every matrix.
+
+    Parameters
+    ----------
+    A : array_like, shape (..., n, n)
+    func : callable
+        An analytic function of the complex eigenvalues, elementwise, made of operations that can be
+        differentiated.
+    failed : {"raise", "nan"}
+        Whether equal eigenvalues, for which derivatives do not exist here, raise or give NaN.
+    dtype : complex dtype, optional
+        The dtype of the computation. The result for a real matrix is real: ``func`` has to take
+        conjugate numbers to conjugate ones, or a complex dtype has to be given.
+
+    Returns
+    -------
+    Tensor, shape (..., n, n)
+
+    Raises
+    ------
+    MatrixShapeError
+        The matrices are not square.
+    DegenerateError
+        A derivative is asked for where eigenvalues are equal.
+
+    Notes
+    -----
+    Higham, "Functions of Matrices", 2008, 4.5.
+
+    Examples
+    --------
+    >>> funm([[1.0, 2.0], [0.0, 4.0]], fnp.sqrt).round(12)
+    Tensor([[1.        , 0.66666667],
+            [0.        , 2.        ]])
+    """
+    matrix = wrap(_in_dtype(A, dtype, "funm"))
+    values, vectors = eig_of(matrix, failed=failed)
+    scaled = vectors * fnp.asarray(func(values))[..., None, :]
+    result = solve(vectors.mT, scaled.mT, failed=failed).mT
+    return result if matrix.dtype.kind == "c" else fnp.real(result)
 
 
 # ------------------------------------------------------------------- composed of the above

@@ -16,7 +16,7 @@ from funcgrad._primitives.matrices import adjoint, hermitian
 from funcgrad._primitives.polar import polar_factor
 from funcgrad.errors import MissingOptionError, ShapeError
 from funcgrad.numpy import decompositions as plain
-from funcgrad.numpy.matrices import matrices
+from funcgrad.numpy.matrices import matrices, square
 from funcgrad.numpy.options import choice, failed_as
 from funcgrad.tensor.tensor import ArrayLike, Tensor, wrap
 
@@ -260,3 +260,141 @@ def subspace_angles(A: ArrayLike, B: ArrayLike, *, failed: str = "raise") -> Ten
     turned = fnp.where(sines > 4 * one.shape[0] * np.finfo(one.dtype).eps, sines, 0.0)
     by_sine = fnp.arcsin(fnp.where(small, turned, 0.0))
     return fnp.where(small, by_sine, fnp.arccos(fnp.where(small, 0.0, cosines)))
+
+
+def qr_multiply(
+    a: ArrayLike,
+    c: ArrayLike,
+    mode: str = "right",
+    pivoting: bool = False,
+    conjugate: bool = False,
+    overwrite_a: bool = False,
+    overwrite_c: bool = False,
+    *,
+    failed: str = "raise",
+) -> tuple[Tensor, Tensor]:
+    """The product of the orthonormal factor of a matrix with another matrix, and R.
+
+    Parameters
+    ----------
+    a : array_like, shape (m, n)
+    c : array_like
+        A matrix, or a vector.
+    mode : {"right", "left"}
+        ``c @ Q`` or ``Q @ c``.
+    pivoting : bool
+        Not supported: an error.
+    conjugate : bool
+        Whether Q is conjugated.
+    overwrite_a, overwrite_c
+        Ignored.
+    failed : {"raise", "nan"}
+        See ``qr``.
+
+    Returns
+    -------
+    product : Tensor
+    R : Tensor, shape (min(m, n), n)
+
+    Raises
+    ------
+    MissingOptionError
+        ``pivoting`` is given.
+    ShapeError
+        The shapes do not fit.
+    ArgumentError
+        ``mode`` is another word.
+
+    Examples
+    --------
+    >>> qr_multiply([[3.0], [4.0]], [5.0, 0.0])
+    (Tensor([-3.]), Tensor([[-5.]]))
+    """
+    side = choice(mode, ("left", "right"), "qr_multiply", "mode")
+    q, r = qr(a, mode="economic", pivoting=pivoting, failed=failed)
+    value = fnp.asarray(c)
+    rows, columns = q.shape[-2:]
+    fits = value.ndim == q.ndim or (value.ndim, q.ndim) == (1, 2)
+    place = 0 if value.ndim == 1 else -2 if side == "left" else -1
+    if not fits or value.shape[place] != (columns if side == "left" else rows):
+        raise ShapeError(
+            f"qr_multiply: the factor has the shape {q.shape}, and c {value.shape}: the product"
+            f" {'Q @ c' if side == 'left' else 'c @ Q'} does not exist."
+        )
+    q = fnp.conj(q) if conjugate else q
+    return (q @ value if side == "left" else value @ q), r
+
+
+def hessenberg(
+    a: ArrayLike, calc_q: bool = False, overwrite_a: bool = False, check_finite: bool = True
+) -> Tensor | tuple[Tensor, Tensor]:
+    """The Hessenberg form of a matrix: ``Q^H a Q``, which is 0 below its first subdiagonal.
+
+    It is made by reflections, column by column, and has their derivatives. Where a column is 0
+    below the subdiagonal already, there is no reflection, and its change has no derivative: 0.
+
+    Parameters
+    ----------
+    a : array_like, shape (..., n, n)
+    calc_q : bool
+        Whether Q is returned, too.
+    overwrite_a, check_finite
+        Ignored.
+
+    Returns
+    -------
+    Tensor or tuple of Tensor
+        The form H, or H and Q with ``a = Q @ H @ Q^H``.
+
+    Raises
+    ------
+    MatrixShapeError
+        The matrices are not square.
+
+    Notes
+    -----
+    Golub and Van Loan, "Matrix Computations", 2013, 7.4.2; the reflections are LAPACK's, whose
+    subdiagonal is real.
+
+    Examples
+    --------
+    >>> hessenberg([[1.0, 2.0, 3.0], [3.0, 4.0, 5.0], [4.0, 6.0, 7.0]]).round(6)
+    Tensor([[ 1. , -3.6,  0.2],
+            [-5. , 11.2,  0.6],
+            [ 0. , -0.4, -0.2]])
+    """
+    form = wrap(square(a, "hessenberg", "a"))
+    form = form if form.dtype.kind in "fc" else form.astype(np.float64)
+    size = form.shape[-1]
+    q = fnp.broadcast_to(fnp.eye(size, dtype=form.dtype), form.shape)
+    # A last reflection makes the last element of the subdiagonal real.
+    for k in range(size - 1 if form.dtype.kind == "c" else size - 2):
+        column = form[..., k + 1 :, k]
+        direction, factor = _reflection(column)
+        below, right = form[..., k + 1 :, :], direction[..., None]
+        row = fnp.conj(right.mT)
+        form = form.at[..., k + 1 :, :].set(below - factor[..., None, None] * right @ (row @ below))
+        behind = form[..., :, k + 1 :]
+        back = fnp.conj(factor)[..., None, None]
+        form = form.at[..., :, k + 1 :].set(behind - (behind @ right) @ row * back)
+        form = form.at[..., k + 2 :, k].set(0.0)
+        turned = q[..., :, k + 1 :]
+        q = q.at[..., :, k + 1 :].set(turned - (turned @ right) @ row * back)
+    return (form, q) if calc_q else form
+
+
+def _reflection(x: Tensor) -> tuple[Tensor, Tensor]:
+    """The v and f with which ``1 - f v v^H`` takes x to a real multiple of the first unit vector.
+
+    The multiple has the other sign than the real part of ``x[0]``, so v does not cancel.
+    """
+    first, others = x[..., 0], x[..., 1:]
+    beyond = fnp.sum(fnp.abs(others) ** 2, axis=-1)
+    beyond = beyond + fnp.imag(first) ** 2 if x.dtype.kind == "c" else beyond
+    turned = beyond > 0
+    real = fnp.real(first)
+    length = fnp.sqrt(fnp.where(turned, beyond + real**2, 1.0))
+    multiple = fnp.where(real >= 0, -length, length)
+    factor = 1 / fnp.where(turned, length**2 - multiple * first, 1.0)
+    direction = fnp.concatenate([(first - multiple)[..., None], others], axis=-1)
+    return fnp.where(turned[..., None], direction, 0.0), factor

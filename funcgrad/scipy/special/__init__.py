@@ -18,11 +18,13 @@ from funcgrad._hints.lookup import missing_from as _missing_from
 from funcgrad.numpy import cbrt, exp2, expm1, log1p, sinc
 from funcgrad.scipy.special.airy import airy
 from funcgrad.scipy.special.bessel import (
-    h1vp, h2vp, hankel1, hankel2, i0, i0e, i1, i1e, iv, ive, ivp, j0, j1, jn, jv, jvp, k0,
-    k0e, k1, k1e, kn, kv, kve, kvp, spherical_in, spherical_jn, spherical_kn, spherical_yn, y0,
+    bessel_jn, h1vp, h2vp, hankel1, hankel2, i0, i0e, i1, i1e, iv, ive, ivp, j0, j1, jn, jv, jvp,
+    k0, k0e, k1, k1e, kn, kv, kve, kvp, spherical_in, spherical_jn, spherical_kn, spherical_yn, y0,
     y1, yn, yv, yvp,
 )
-from funcgrad.scipy.special.combinatorics import binom, comb, factorial, multigammaln, perm
+from funcgrad.scipy.special.combinatorics import (
+    bernoulli, binom, comb, factorial, multigammaln, perm,
+)
 from funcgrad.scipy.special.distribution_functions import (
     bdtr, bdtrc, bdtri, chdtr, chdtrc, chdtri, fdtr, fdtrc, fdtri, gdtr, gdtrc, gdtria, gdtrix,
     nbdtr, nbdtrc, nbdtri, pdtr, pdtrc, pdtri, stdtr, stdtrit,
@@ -64,7 +66,9 @@ __all__ = [
     "bei",
     "beip",
     "ber",
+    "bernoulli",
     "berp",
+    "bessel_jn",
     "beta",
     "betainc",
     "betaincc",

@@ -262,6 +262,45 @@ def jn(v: ArrayLike, z: ArrayLike, /) -> Tensor:
     return apply2(_bessel.jv, v, z)
 
 
+def bessel_jn(z: ArrayLike, *, v: int, n_iter: int = 50) -> Tensor:
+    """Bessel functions of the first kind of the orders 0 to v; JAX's name and signature.
+
+    Parameters
+    ----------
+    z : array_like
+    v : int
+        The greatest order.
+    n_iter : int
+        Ignored: orders are evaluated by ``jv``, not by a recurrence of so many steps.
+
+    Returns
+    -------
+    Tensor, shape (v + 1, ...)
+        The orders along a new first axis.
+
+    Raises
+    ------
+    ArgumentError
+        ``v`` is negative.
+
+    Notes
+    -----
+    NIST Digital Library of Mathematical Functions, 10.6: the slope is half the difference of the
+    neighbouring orders.
+
+    Examples
+    --------
+    >>> bessel_jn([0.0, 1.0], v=1)
+    Tensor([[1.        , 0.76519769],
+            [0.        , 0.44005059]])
+    """
+    if v < 0:
+        raise ArgumentError(f"bessel_jn: v is {v}; orders go from 0 to v, which is not negative.")
+    at = fnp.asarray(z)
+    dtype = at.real.dtype if at.dtype.kind in "fc" else np.float64
+    return apply2(_bessel.jv, np.arange(v + 1, dtype=dtype).reshape(-1, *[1] * at.ndim), at)
+
+
 def yn(n: ArrayLike, x: ArrayLike, /) -> Tensor:
     """``yv``, meant for integer orders.
 

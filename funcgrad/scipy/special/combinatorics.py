@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from fractions import Fraction
+from typing import Final, Literal
 
 import numpy as np
 
@@ -16,6 +17,50 @@ from funcgrad.numpy.options import choice, integer
 from funcgrad.scipy.precision import real_numbers
 from funcgrad.scipy.special.gammas import gamma, gammaln, poch
 from funcgrad.tensor.tensor import ArrayLike, Tensor, apply2, wrap
+
+_GREATEST: Final = 258
+"""The last of Bernoulli's numbers within the range of float64."""
+
+
+def bernoulli(n: int) -> Tensor:
+    """Bernoulli's numbers from the zeroth to the n-th, where the first one is -1/2.
+
+    Parameters
+    ----------
+    n : int
+
+    Returns
+    -------
+    Tensor, shape (n + 1,)
+        Of float64: a constant. Numbers beyond its range are infinite.
+
+    Raises
+    ------
+    ArgumentError
+        ``n`` is negative.
+
+    Notes
+    -----
+    Fractions by the recurrence ``sum(comb(m + 1, k) * B[k]) = 0``: NIST Digital Library of
+    Mathematical Functions, 24.5.3.
+
+    Examples
+    --------
+    >>> bernoulli(4)
+    Tensor([ 1.        , -0.5       ,  0.16666667,  0.        , -0.03333333])
+    """
+    n = integer(n, "bernoulli", "n")
+    if n < 0:
+        raise ArgumentError(f"bernoulli: n is {n}; it cannot be negative.")
+    exact = [Fraction(1)]
+    for m in range(1, min(n, _GREATEST) + 1):
+        terms = () if m % 2 and m > 1 else enumerate(exact)
+        total = sum((math.comb(m + 1, k) * b for k, b in terms if b), Fraction(0))
+        exact.append(-total / (m + 1))
+    numbers = [float(b) for b in exact]
+    for m in range(_GREATEST + 1, n + 1):
+        numbers.append(0.0 if m % 2 else math.inf if m % 4 == 2 else -math.inf)
+    return fnp.asarray(numbers)
 
 
 def binom(x: ArrayLike, y: ArrayLike, /) -> Tensor:

@@ -17,6 +17,7 @@ Tensor(-0.375)
 from typing import TYPE_CHECKING
 
 from funcgrad._hints.lookup import missing_from as _missing_from
+from funcgrad.scipy.stats.circular import vonmises, wrapcauchy
 from funcgrad.scipy.stats.densities import (
     cauchy,
     expon,
@@ -26,41 +27,61 @@ from funcgrad.scipy.stats.densities import (
     norm,
     uniform,
 )
-from funcgrad.scipy.stats.masses import bernoulli, binom, geom, nbinom, poisson
-from funcgrad.scipy.stats.multivariate import dirichlet, multivariate_normal
-from funcgrad.scipy.stats.shaped import beta, chi2, gamma, t
+from funcgrad.scipy.stats.kernel_density import gaussian_kde
+from funcgrad.scipy.stats.masses import bernoulli, betabinom, binom, geom, nbinom, poisson
+from funcgrad.scipy.stats.multivariate import dirichlet, multinomial, multivariate_normal
+from funcgrad.scipy.stats.normal_relatives import gennorm, skewnorm, truncnorm
+from funcgrad.scipy.stats.ranks import mode, rankdata, sem
+from funcgrad.scipy.stats.shaped import beta, chi2, f, gamma, invgamma, t
 from funcgrad.scipy.stats.tails import (
+    genextreme,
     gumbel_l,
     gumbel_r,
     halfnorm,
     pareto,
+    rayleigh,
     weibull_min,
 )
 
 __all__ = [
     "bernoulli",
     "beta",
+    "betabinom",
     "binom",
     "cauchy",
     "chi2",
     "dirichlet",
     "expon",
+    "f",
     "gamma",
+    "gaussian_kde",
+    "genextreme",
+    "gennorm",
     "geom",
     "gumbel_l",
     "gumbel_r",
     "halfnorm",
+    "invgamma",
     "laplace",
     "logistic",
     "lognorm",
+    "mode",
+    "multinomial",
     "multivariate_normal",
     "nbinom",
     "norm",
     "pareto",
     "poisson",
+    "rankdata",
+    "rayleigh",
+    "sem",
+    "skewnorm",
     "t",
+    "truncnorm",
     "uniform",
+    "vonmises",
     "weibull_min",
+    "wrapcauchy",
 ]
 
 

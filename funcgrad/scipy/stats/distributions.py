@@ -72,11 +72,13 @@ class StandardizedPoint(NamedTuple):
     inside: Condition
     valid: Condition
 
-    def apply(self, formula: Formula, harmless: float) -> Tensor:
+    def apply(
+        self, formula: Formula, harmless: Callable[[StandardizedPoint], Tensor | float]
+    ) -> Tensor:
         """Evaluate a formula inside the support, and elsewhere at a harmless value."""
         if self.inside is True:
             return formula(self.z, *self.shapes)
-        return formula(chosen(self.inside, self.z, harmless * self.unit), *self.shapes)
+        return formula(chosen(self.inside, self.z, harmless(self)), *self.shapes)
 
     def completed(self, value: Tensor, outside: Callable[[], Tensor | float]) -> Tensor:
         """Choose a value inside the support, and another outside."""
@@ -94,8 +96,8 @@ class ContinuousDistribution(AbsentMethods):
         The names of the shape parameters.
     low, high : float
         The ends of the support.
-    inside : float
-        A value between them, at which every formula is finite.
+    inside : float or callable
+        A value between them, at which every formula is finite; or ``(*shapes)`` to one.
     log_density, density : callable
         ``(z, *shapes)`` for z in the support: the logarithm of the density without ``log_factor``,
         and the density.
@@ -120,13 +122,19 @@ class ContinuousDistribution(AbsentMethods):
         distance from the location, instead of standardized values: the factor of the scale in a
         derivative may overflow where the derivative does not. Densities are then divided by the
         scale already.
+    allowed : callable, optional
+        ``(*shapes)`` to whether they are valid. By default they have to be positive.
+    harmless : tuple of float
+        Shapes that replace invalid ones, where ``allowed`` is there.
+    contains : callable, optional
+        ``(z, *shapes)`` to whether z is in the support, if its ends depend on the shapes.
     """
 
     name: str
     shapes: tuple[str, ...]
     low: float
     high: float
-    inside: float
+    inside: float | Callable[..., Tensor]
     log_density: Formula
     density: Formula
     below: Formula
@@ -142,6 +150,9 @@ class ContinuousDistribution(AbsentMethods):
     log_factor: float = 0.0
     far: Formula | None = None
     of_distances: bool = False
+    allowed: Test | None = None
+    harmless: tuple[float, ...] = ()
+    contains: Test | None = None
 
     def __call__(self, *args: ArrayLike, **kwds: ArrayLike) -> FrozenDistribution:
         """Fix the parameters of the distribution, in their order or by their names."""
@@ -151,7 +162,7 @@ class ContinuousDistribution(AbsentMethods):
     def logpdf(self, x: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Tensor:
         """The logarithm of the density at ``x``."""
         point = self._point("logpdf", x, args, kwds)
-        value = point.apply(self.log_density, self.inside)
+        value = point.apply(self.log_density, self._within)
         if point.scale is not None:
             value = value + (self.log_factor - fnp.log(point.scale))
         elif self.log_factor:
@@ -161,7 +172,7 @@ class ContinuousDistribution(AbsentMethods):
     def pdf(self, x: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Tensor:
         """The density at ``x``."""
         point = self._point("pdf", x, args, kwds)
-        value = point.apply(self.density, self.inside)
+        value = point.apply(self.density, self._within)
         value = value if point.scale is None else value / point.scale
         return point.completed(value, lambda: 0.0)
 
@@ -169,26 +180,26 @@ class ContinuousDistribution(AbsentMethods):
         """The probability of a value of at most ``x``."""
         point = self._point("cdf", x, args, kwds)
         return point.completed(
-            point.apply(self.below, self.inside), lambda: self._end(point, 0.0, 1.0)
+            point.apply(self.below, self._within), lambda: self._end(point, 0.0, 1.0)
         )
 
     def sf(self, x: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Tensor:
         """The probability of a value above ``x``, with all digits where it is small."""
         point = self._point("sf", x, args, kwds)
         return point.completed(
-            point.apply(self.above, self.inside), lambda: self._end(point, 1.0, 0.0)
+            point.apply(self.above, self._within), lambda: self._end(point, 1.0, 0.0)
         )
 
     def logcdf(self, x: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Tensor:
         """The logarithm of the probability of a value of at most ``x``."""
         point = self._point("logcdf", x, args, kwds)
-        value = point.apply(self.log_below, self.inside)
+        value = point.apply(self.log_below, self._within)
         return point.completed(value, lambda: self._far(point, -fnp.inf, 0.0))
 
     def logsf(self, x: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Tensor:
         """The logarithm of the probability of a value above ``x``."""
         point = self._point("logsf", x, args, kwds)
-        value = point.apply(self.log_above, self.inside)
+        value = point.apply(self.log_above, self._within)
         return point.completed(value, lambda: self._far(point, 0.0, -fnp.inf))
 
     def ppf(self, q: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Tensor:
@@ -260,7 +271,11 @@ class ContinuousDistribution(AbsentMethods):
         """Arguments, with harmless shapes and scales in place of invalid ones, and validity."""
         numbers = dict(zip(named, real_numbers(operation, *named.values()), strict=True))
         valid: Condition = True
-        for name in (*self.shapes, "scale"):
+        if self.allowed is not None:
+            valid = holding(self.allowed, *[numbers[name] for name in self.shapes])
+            for name, harmless in zip(self.shapes, self.harmless, strict=True):
+                numbers[name] = chosen(valid, numbers[name], harmless)
+        for name in ("scale",) if self.allowed else (*self.shapes, "scale"):
             if name in numbers:
                 positive = holding(lambda x: x > 0, numbers[name])
                 numbers[name] = chosen(positive, numbers[name], 1.0)
@@ -277,7 +292,15 @@ class ContinuousDistribution(AbsentMethods):
             inside = holding(self._is_inside, z, unit)
             return StandardizedPoint(z, [unit, *shapes], None, unit, inside, valid)
         z = z if scale is None else z / scale
-        return StandardizedPoint(z, shapes, scale, 1.0, holding(self._is_inside, z), valid)
+        if self.contains is None:
+            inside = holding(self._is_inside, z)
+        else:
+            inside = holding(self.contains, z, *shapes)
+        return StandardizedPoint(z, shapes, scale, 1.0, inside, valid)
+
+    def _within(self, point: StandardizedPoint) -> Tensor | float:
+        """A value inside of the support, in the units of the point."""
+        return self.inside(*point.shapes) if callable(self.inside) else self.inside * point.unit
 
     def _is_inside(self, z: Value, unit: Value = 1.0) -> Value:
         """Whether values are in the support. Infinite ends are outside: the density is 0 there."""
@@ -289,7 +312,7 @@ class ContinuousDistribution(AbsentMethods):
 
     def _end(self, point: StandardizedPoint, low: float, high: float) -> Tensor:
         """Limits outside of the support, below it and above."""
-        return _limits(point.z, point.z < self.inside * point.unit, (low, high))
+        return _limits(point.z, point.z < self._within(point), (low, high))
 
     def _far(self, point: StandardizedPoint, low: float, high: float) -> Tensor:
         """Limits of logarithms outside of the support; at infinite ends with their slopes."""
@@ -299,7 +322,7 @@ class ContinuousDistribution(AbsentMethods):
         ends = [end for end, limit in ((self.low, low), (self.high, high)) if isinf(limit)]
         for end in filter(isinf, ends):
             there = point.z == end
-            harmless = self.inside * point.unit
+            harmless = self._within(point)
             leading = self.far(fnp.where(there, point.z, harmless), *point.shapes)
             value = fnp.where(there, leading, value)
         return value

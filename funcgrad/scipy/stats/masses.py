@@ -176,3 +176,44 @@ geom = DiscreteDistribution(
     variance=lambda p: (1 - p) / (p * p),
     least=1.0,
 )
+
+
+def _log_beta_binomial(k: Tensor, n: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    """By rising factorials: beta functions of large arguments would cancel."""
+    hits = apply2(log_rising, a, k) + apply2(log_rising, b, n - k)
+    return _log_ways(n - k + 1, k) + hits - apply2(log_rising, a + b, n)
+
+
+def _log_share(k: Tensor, n: Tensor, a: Tensor, b: Tensor, upper: bool) -> Tensor:
+    """The logarithm of the sum of masses up to k, or above it, by the smaller of both sums.
+
+    There is no closed form; the number of terms is the greatest n.
+    """
+    j = fnp.arange(int(fnp.max(n, initial=0)) + 1, dtype=n.dtype)
+    j = fnp.reshape(j, (-1, *[1] * max(x.ndim for x in (k, n, a, b))))
+
+    def log_sum(counted: Tensor) -> Tensor:
+        counted = counted & (j <= n)
+        logs = _log_beta_binomial(fnp.where(counted, j, 0.0), n, a, b)
+        return special.logsumexp(fnp.where(counted, logs, -np.inf), axis=0)
+
+    share, other = log_sum((j > k) if upper else (j <= k)), log_sum((j <= k) if upper else (j > k))
+    small = share <= other
+    return fnp.where(small, share, fnp.log1p(-fnp.exp(fnp.where(small, -1.0, other))))
+
+
+betabinom = DiscreteDistribution(
+    "betabinom",
+    ("n", "a", "b"),
+    valid=lambda n, a, b: (n >= 0) & (n == np.floor(n)) & (a > 0) & (b > 0),
+    greatest=lambda n, a, b: n,
+    log_mass=_log_beta_binomial,
+    mass=lambda k, n, a, b: fnp.exp(_log_beta_binomial(k, n, a, b)),
+    below=lambda k, n, a, b: fnp.exp(_log_share(k, n, a, b, False)),
+    above=lambda k, n, a, b: fnp.exp(_log_share(k, n, a, b, True)),
+    log_below=lambda k, n, a, b: _log_share(k, n, a, b, False),
+    log_above=lambda k, n, a, b: _log_share(k, n, a, b, True),
+    harmless=(1.0, 1.0, 1.0),
+    expectation=lambda n, a, b: n * a / (a + b),
+    variance=lambda n, a, b: n * (a / (a + b)) * (b / (a + b)) * (a + b + n) / (a + b + 1),
+)

@@ -10,11 +10,12 @@ import math
 
 import funcgrad.numpy as fnp
 from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._primitives.structural import unfollowed
 from funcgrad.errors import ShapeError
 from funcgrad.scipy import special
 from funcgrad.scipy.precision import real_numbers
 from funcgrad.scipy.stats.frozen import AbsentMethods, FrozenDistribution
-from funcgrad.tensor.tensor import ArrayLike, Tensor
+from funcgrad.tensor.tensor import ArrayLike, Tensor, apply1
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,5 +139,87 @@ class DirichletDistribution(AbsentMethods):
         return fnp.exp(self.logpdf(x, alpha))
 
 
+@dataclass(frozen=True, slots=True)
+class MultinomialDistribution(AbsentMethods):
+    """The multinomial distribution of counts in several classes."""
+
+    name: str = "multinomial"
+
+    def __call__(self, n: ArrayLike, p: ArrayLike) -> FrozenDistribution:
+        """Fix the number of trials and the probabilities."""
+        return FrozenDistribution(self, {"n": n, "p": p})
+
+    def logpmf(self, x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Tensor:
+        """The logarithm of the probability of counts; counts have no derivative.
+
+        Parameters
+        ----------
+        x : array_like, shape (..., k)
+            Counts of the classes along the last axis.
+        n : array_like
+            The number of trials: -inf where the counts have another sum.
+        p : array_like, shape (..., k)
+            Probabilities of the classes. As in SciPy, the last one is replaced by 1 minus the
+            others, so its derivative is 0, and theirs are along the probabilities that sum to 1.
+
+        Returns
+        -------
+        Tensor
+            One value for each vector; NaN for invalid parameters.
+
+        Raises
+        ------
+        ShapeError
+            The sizes do not fit.
+        """
+        counts, trials, shares = real_numbers("multinomial.logpmf", x, n, p)
+        if not counts.ndim or not shares.ndim or counts.shape[-1] != shares.shape[-1]:
+            raise ShapeError(
+                f"multinomial: x of shape {counts.shape} and p of shape {shares.shape} do not fit:"
+                " both have the classes along the last axis."
+            )
+        counts, trials = (apply1(unfollowed, k) for k in (counts, trials))
+        shares, valid = _completed_shares(shares)
+        valid = valid & (trials >= 0) & (trials == fnp.floor(trials))
+        whole = fnp.all((counts >= 0) & (counts == fnp.floor(counts)), axis=-1)
+        possible = whole & (fnp.sum(counts, axis=-1) == trials)
+        counts = fnp.where(possible[..., None], counts, 0.0)
+        ways = special.gammaln(fnp.where(valid, trials, 0.0) + 1)
+        ways = ways - fnp.sum(special.gammaln(counts + 1), axis=-1)
+        value = ways + fnp.sum(special.xlogy(counts, shares), axis=-1)
+        return fnp.where(valid, fnp.where(possible, value, -math.inf), math.nan)
+
+    def pmf(self, x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Tensor:
+        """The probability of counts; see ``logpmf``."""
+        return fnp.exp(self.logpmf(x, n, p))
+
+    def mean(self, n: ArrayLike, p: ArrayLike) -> Tensor:
+        """The mean of the counts, along the last axis."""
+        trials, shares = real_numbers("multinomial.mean", n, p)
+        shares, valid = _completed_shares(shares)
+        return fnp.where(valid[..., None], trials[..., None] * shares, math.nan)
+
+    def cov(self, n: ArrayLike, p: ArrayLike) -> Tensor:
+        """The covariance of the counts, along the last two axes."""
+        trials, shares = real_numbers("multinomial.cov", n, p)
+        shares, valid = _completed_shares(shares)
+        diagonal = shares[..., None] * fnp.eye(shares.shape[-1], dtype=shares.dtype)
+        value = trials[..., None, None] * (diagonal - shares[..., None] * shares[..., None, :])
+        return fnp.where(valid[..., None, None], value, math.nan)
+
+
+def _completed_shares(shares: Tensor) -> tuple[Tensor, Tensor]:
+    """Probabilities with the last one from the others, as in SciPy, and whether they are valid."""
+    if not shares.ndim or not shares.shape[-1]:
+        raise ShapeError(
+            f"multinomial: p has the shape {shares.shape}; it needs a class along its last axis."
+        )
+    last = 1 - fnp.sum(shares[..., :-1], axis=-1, keepdims=True)
+    shares = fnp.concatenate([shares[..., :-1], last], axis=-1)
+    valid = fnp.all((shares >= 0) & (shares <= 1), axis=-1)
+    return fnp.where(valid[..., None], shares, 1.0), valid
+
+
 multivariate_normal = NormalOfVectors()
+multinomial = MultinomialDistribution()
 dirichlet = DirichletDistribution()

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Final
 
 import funcgrad.numpy as fnp
@@ -18,11 +19,13 @@ from funcgrad._primitives.special_functions.incomplete_gammas import gamma_densi
 from funcgrad._primitives.special_functions.student import stdtr, stdtrit
 from funcgrad.scipy import special
 from funcgrad.scipy.stats.conditions import (
+    chosen,
     holding,
     log_betainc,
     log_betaincc,
     log_probability,
     split,
+    times_log,
     times_log1p,
     times_log_ratio,
 )
@@ -241,4 +244,121 @@ t = ContinuousDistribution(
     expectation=lambda df: fnp.where(df > 1, fnp.zeros_like(df), math.inf),
     variance=_student_variance,
     uncertainty=_student_entropy,
+)
+
+
+# --------------------------------------------------------------- reciprocals, and quotients: 1, f
+
+
+def _log_invgamma(z: Tensor, a: Tensor) -> Tensor:
+    return -(a + 1) * fnp.log(z) - special.gammaln(a) - 1 / z
+
+
+def _moment_above(a: Tensor, least: float, moment: Callable[[Tensor], Tensor]) -> Tensor:
+    """A moment where a shape is above a bound, and infinity elsewhere."""
+    finite = a > least
+    return fnp.where(finite, moment(fnp.where(finite, a, least + 1)), math.inf)
+
+
+invgamma = ContinuousDistribution(
+    "invgamma",
+    ("a",),
+    0.0,
+    math.inf,
+    1.0,
+    log_density=_log_invgamma,
+    density=lambda z, a: fnp.exp(_log_invgamma(z, a)),
+    below=lambda z, a: special.gammaincc(a, 1 / z),
+    above=lambda z, a: special.gammainc(a, 1 / z),
+    log_below=lambda z, a: apply2(log_gammaincc, a, 1 / z),
+    log_above=lambda z, a: apply2(log_gammainc, a, 1 / z),
+    quantile=lambda q, a: 1 / special.gammainccinv(a, q),
+    upper_quantile=lambda q, a: 1 / special.gammaincinv(a, q),
+    expectation=lambda a: _moment_above(a, 1.0, lambda a: 1 / (a - 1)),
+    variance=lambda a: _moment_above(a, 2.0, lambda a: 1 / ((a - 1) ** 2 * (a - 2))),
+    uncertainty=lambda a: a + special.gammaln(a) - (1 + a) * special.psi(a),
+    open=True,
+)
+
+
+def _share_of(z: Tensor, dfn: Tensor, dfd: Tensor) -> Tensor:
+    """The beta variable of a quotient of chi-squares: DLMF 8.17 and Abramowitz, Stegun 26.6.2."""
+    return dfn * z / (dfd + dfn * z)
+
+
+def _log_f(z: Tensor, dfn: Tensor, dfd: Tensor) -> Tensor:
+    """Without a power of z for two degrees of freedom, where z may be 0."""
+    ratio = dfn / dfd
+    half, other = 0.5 * dfn, 0.5 * dfd
+    powers = times_log(half - 1, z) - (half + other) * fnp.log1p(ratio * z)
+    return powers + half * fnp.log(ratio) - special.betaln(half, other)
+
+
+def _f_above(z: Tensor, dfn: Tensor, dfd: Tensor) -> Tensor:
+    """By the share that is smaller: the other one is nearly 1."""
+    low = holding(lambda z, dfn, dfd: dfn * z < dfd, z, dfn, dfd)
+    near = special.betaincc(dfn / 2, dfd / 2, _share_of(chosen(low, z, 0.0), dfn, dfd))
+    if low is True:
+        return near
+    share = dfd / (dfd + dfn * fnp.where(low, 1.0, z))
+    return fnp.where(low, near, special.betainc(dfd / 2, dfn / 2, share))
+
+
+def _log_f_below(z: Tensor, dfn: Tensor, dfd: Tensor) -> Tensor:
+    half = 0.5 * dfn
+    low = holding(lambda z, dfn, dfd: dfn * z < dfd, z, dfn, dfd)
+    share = _share_of(chosen(low, z, 0.1), dfn, dfd)
+    value = log_betainc(half, 0.5 * dfd, share, half * fnp.log(share))
+    if low is True:
+        return value
+    above = _f_above(fnp.where(low, 1.0, z), dfn, dfd)
+    return fnp.where(low, value, fnp.log1p(-above))
+
+
+def _log_f_above(z: Tensor, dfn: Tensor, dfd: Tensor) -> Tensor:
+    other = 0.5 * dfd
+    power = -other * fnp.log1p(dfn * z / dfd)
+    return log_betaincc(0.5 * dfn, other, _share_of(z, dfn, dfd), power)
+
+
+def _f_variance(dfn: Tensor, dfd: Tensor) -> Tensor:
+    def moment(n: Tensor) -> Tensor:
+        return 2 * n * n * (dfn + n - 2) / (dfn * (n - 2) ** 2 * (n - 4))
+
+    return _moment_above(dfd, 4.0, moment)
+
+
+def _f_entropy(dfn: Tensor, dfd: Tensor) -> Tensor:
+    half, other = 0.5 * dfn, 0.5 * dfd
+    outer = special.betaln(half, other) + fnp.log(dfd / dfn)
+    inner = (1 - half) * special.psi(half) - (1 + other) * special.psi(other)
+    return outer + inner + (half + other) * special.psi(half + other)
+
+
+f = ContinuousDistribution(
+    "f",
+    ("dfn", "dfd"),
+    0.0,
+    math.inf,
+    1.0,
+    log_density=_log_f,
+    density=lambda z, dfn, dfd: fnp.exp(_log_f(z, dfn, dfd)),
+    below=lambda z, dfn, dfd: special.betainc(dfn / 2, dfd / 2, _share_of(z, dfn, dfd)),
+    above=_f_above,
+    log_below=_log_f_below,
+    log_above=_log_f_above,
+    # Both shares come from their own inverses, so that neither is 1 minus the other.
+    quantile=lambda q, dfn, dfd: (
+        dfd
+        * special.betaincinv(dfn / 2, dfd / 2, q)
+        / (dfn * special.betainccinv(dfd / 2, dfn / 2, q))
+    ),
+    upper_quantile=lambda q, dfn, dfd: (
+        dfd
+        * special.betainccinv(dfn / 2, dfd / 2, q)
+        / (dfn * special.betaincinv(dfd / 2, dfn / 2, q))
+    ),
+    expectation=lambda dfn, dfd: _moment_above(dfd, 2.0, lambda n: n / (n - 2)) + 0 * dfn,
+    variance=_f_variance,
+    uncertainty=_f_entropy,
 )

@@ -23,6 +23,23 @@ _TERMS: Final = 14
 """Terms of the exponential series up to 0.1; second derivatives have two fewer."""
 
 _PEAK: Final = math.sqrt(2 / math.pi)
+_ZETAS: Final = (
+    1.6449340668482264,
+    1.2020569031595942,
+    1.0823232337111381,
+    1.03692775514337,
+    1.0173430619844492,
+    1.008349277381923,
+    1.0040773561979444,
+    1.0020083928260821,
+    1.000994575127818,
+    1.0004941886041194,
+    1.000246086553308,
+    1.0001227133475785,
+    1.0000612481350588,
+    1.000030588236307,
+)
+"""The values of Riemann's function at 2 and so on (DLMF 25.6)."""
 
 # ------------------------------------------------------------------------------------ extremes
 
@@ -109,6 +126,94 @@ gumbel_l = ContinuousDistribution(
     far=lambda z: _far_gumbel(-z),
 )
 
+
+def _beyond(a: Tensor, least: float) -> tuple[Tensor, Tensor]:
+    """Whether a shape is above a bound, and the shape, or a harmless one where it is not."""
+    finite = a > least
+    return finite, fnp.where(finite, a, least + 1)
+
+
+def _reduced(z: Tensor, c: Tensor) -> Tensor:
+    """``-log1p(-c z) / c``, the value of the Gumbel distribution; by a series near 0."""
+    u = c * z
+    near = holding(lambda u: abs(u) < 0.01, u)
+    small, total = chosen(near, u, 0.0), fnp.zeros_like(u)
+    for k in range(9, 0, -1):
+        total = 1 / k + small * total
+    if near is True:
+        return z * total
+    outer = -fnp.log1p(-fnp.where(near, 0.5, u)) / fnp.where(near, 1.0, c)
+    return fnp.where(near, z * total, outer)
+
+
+def _log_genextreme(z: Tensor, c: Tensor) -> Tensor:
+    value = _reduced(z, c)
+    return _log_gumbel(value) + c * value
+
+
+def _density_of_genextreme(z: Tensor, c: Tensor) -> Tensor:
+    value = _reduced(z, c)
+    seen = holding(lambda x: x > -40, value)
+    inner = chosen(seen, value, 0.0)
+    return chosen(seen, fnp.exp(_log_gumbel(inner) + c * inner), 0.0)
+
+
+def _genextreme_of(value: Tensor, c: Tensor) -> Tensor:
+    """The value whose ``_reduced`` one is known: ``-expm1(-c value) / c``."""
+    curved = holding(lambda c, x: (c != 0) | np.isfinite(x), c, value)
+    u = chosen(curved, -c * value, 0.0)
+    near = holding(lambda u: abs(u) < 1, u)
+    small = chosen(near, value, 0.0) * special.exprel(chosen(near, u, 0.0))
+    if near is True:
+        return small
+    return fnp.where(near, small, -fnp.expm1(fnp.where(near, 0.0, u)) / fnp.where(near, 1.0, c))
+
+
+def _genextreme_mean(c: Tensor) -> Tensor:
+    finite, safe = _beyond(c, -1.0)
+    near = abs(safe) < 1e-9
+    inner = fnp.where(near, 1.0, safe)
+    mean = -fnp.expm1(special.gammaln(1 + inner)) / inner
+    slope = 0.5 * (np.euler_gamma**2 + math.pi**2 / 6)
+    return fnp.where(finite, fnp.where(near, np.euler_gamma - slope * safe, mean), math.nan)
+
+
+def _genextreme_variance(c: Tensor) -> Tensor:
+    """By the series of the logarithm of the gamma function about 1 (DLMF 5.7.3) for a small c."""
+    finite, safe = _beyond(c, -0.5)
+    near = abs(safe) < 0.05
+    small, series = fnp.where(near, safe, 0.0), fnp.zeros_like(c)
+    for k in range(_TERMS, 1, -1):
+        zeta = _ZETAS[k - 2]
+        series = zeta * (-1) ** k * (2**k - 2) / k + small * series
+    inner = fnp.where(near, 1.0, safe)
+    rise = special.gammaln(1 + 2 * inner) - 2 * special.gammaln(1 + inner)
+    share = fnp.where(near, series * special.exprel(small**2 * series), fnp.expm1(rise) / inner**2)
+    return fnp.where(finite, fnp.exp(2 * special.gammaln(1 + safe)) * share, math.nan)
+
+
+genextreme = ContinuousDistribution(
+    "genextreme",
+    ("c",),
+    -math.inf,
+    math.inf,
+    lambda c: 0.0 * c,
+    log_density=_log_genextreme,
+    density=_density_of_genextreme,
+    below=lambda z, c: _below_gumbel(_reduced(z, c)),
+    above=lambda z, c: _above_gumbel(_reduced(z, c)),
+    log_below=lambda z, c: -fnp.exp(-_reduced(z, c)),
+    log_above=lambda z, c: _log_above_gumbel(_reduced(z, c)),
+    quantile=lambda q, c: _genextreme_of(-fnp.log(-fnp.log(q)), c),
+    upper_quantile=lambda q, c: _genextreme_of(-fnp.log(-fnp.log1p(-q)), c),
+    expectation=_genextreme_mean,
+    variance=_genextreme_variance,
+    uncertainty=lambda c: np.euler_gamma * (1 - c) + 1,
+    allowed=np.isfinite,
+    harmless=(0.0,),
+    contains=lambda z, c: (c * z < 1) & np.isfinite(z),
+)
+
 # ------------------------------------------------------------------------------- waiting times
 
 
@@ -185,12 +290,6 @@ weibull_min = ContinuousDistribution(
     far=lambda x, scale, c: -_power(x, scale, c),
     of_distances=True,
 )
-
-
-def _beyond(a: Tensor, least: float) -> tuple[Tensor, Tensor]:
-    """Whether a shape is above a bound, and the shape, or a harmless one where it is not."""
-    finite = a > least
-    return finite, fnp.where(finite, a, least + 1)
 
 
 def _pareto_mean(b: Tensor) -> Tensor:
@@ -298,5 +397,43 @@ halfnorm = ContinuousDistribution(
     uncertainty=lambda: 0.5 * math.log(math.pi / 2) + 0.5,
     log_factor=0.5 * math.log(2 / math.pi),
     far=_minus_half_square,
+    of_distances=True,
+)
+
+
+def _log_rayleigh_above(x: Tensor, scale: Tensor) -> Tensor:
+    return -0.5 * (x / scale) ** 2
+
+
+def _log_rayleigh_below(x: Tensor, scale: Tensor) -> Tensor:
+    """Near 0 it is the logarithm of half a square, plus the logarithm of probability / that."""
+    near = holding(lambda x, scale: (x > 0) & (x < scale), x, scale)
+    inner = chosen(near, x, scale)
+    ratio = special.exprel(_log_rayleigh_above(inner, scale))
+    small = 2 * apply2(log_ratio, inner, scale) + (fnp.log(ratio) - math.log(2))
+    if near is True:
+        return small
+    above = fnp.exp(_log_rayleigh_above(fnp.where(near, scale, x), scale))
+    return fnp.where(near, small, fnp.log1p(-above))
+
+
+rayleigh = ContinuousDistribution(
+    "rayleigh",
+    (),
+    0.0,
+    math.inf,
+    1.0,
+    log_density=lambda x, scale: fnp.log(x) - 2 * fnp.log(scale) + _log_rayleigh_above(x, scale),
+    density=lambda x, scale: x / scale / scale * fnp.exp(_log_rayleigh_above(x, scale)),
+    below=lambda x, scale: -fnp.expm1(_log_rayleigh_above(x, scale)),
+    above=lambda x, scale: fnp.exp(_log_rayleigh_above(x, scale)),
+    log_below=_log_rayleigh_below,
+    log_above=_log_rayleigh_above,
+    quantile=lambda q: fnp.sqrt(-2 * fnp.log1p(-q)),
+    upper_quantile=lambda q: fnp.sqrt(-2 * fnp.log(q)),
+    expectation=lambda: math.sqrt(math.pi / 2),
+    variance=lambda: 2 - math.pi / 2,
+    uncertainty=lambda: np.euler_gamma / 2 + 1 - 0.5 * math.log(2),
+    far=_log_rayleigh_above,
     of_distances=True,
 )

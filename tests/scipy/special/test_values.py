@@ -87,8 +87,8 @@ CALLS: dict[str, list[tuple[Any, ...]]] = {
     "yvp": [(1.5, ABOVE, 1)],
 }
 EARLIER = frozenset(
-    """cbrt comb digamma erf erfc exp2 expit expm1 factorial gammasgn lambertw log1p log_softmax
-    logsumexp multigammaln ndtr ndtri perm sinc softmax sph_harm_y zeta""".split()
+    """bernoulli bessel_jn cbrt comb digamma erf erfc exp2 expit expm1 factorial gammasgn lambertw
+    log1p log_softmax logsumexp multigammaln ndtr ndtri perm sinc softmax sph_harm_y zeta""".split()
 )
 """With tests of their own, in this folder or as functions of NumPy's."""
 
@@ -220,3 +220,29 @@ def test_all_of_a_count_is_certain_whatever_the_probability(p: float) -> None:
         expected = [scipy.special.bdtr(float(n), n, p), scipy.special.bdtrc(float(n), n, p)]
         found = [float(special.bdtr(n, n, p)), float(special.bdtrc(n, n, p))]
         np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 61, 258])
+def test_bernoullis_numbers(n: int) -> None:
+    assert_allclose(special.bernoulli(n), scipy.special.bernoulli(n), rtol=1e-11)
+    if n > 1:
+        exact = [float(mpmath.bernoulli(k)) for k in (n - n % 2, n - n % 2 - 2)]
+        found = np.asarray(special.bernoulli(n))
+        np.testing.assert_array_equal(found[[n - n % 2, n - n % 2 - 2]], exact)
+    with pytest.raises(ArgumentError, match="n is -1"):
+        special.bernoulli(-1)
+    with pytest.raises(DtypeError, match="bernoulli"):
+        special.bernoulli(0.5)  # type: ignore[arg-type]
+    assert [*map(float, special.bernoulli(262)[[259, 260, 262]])] == [0.0, -np.inf, np.inf]
+
+
+def test_bessel_functions_of_several_orders() -> None:
+    z = np.array([0.0, 0.3, 9.0])
+    found = special.bessel_jn(z, v=3)
+    assert_allclose(found, scipy.special.jv(np.arange(4)[:, None], z), rtol=1e-13)
+    assert special.bessel_jn(z.astype(np.float32), v=2).dtype == np.float32
+    assert special.bessel_jn(2, v=0).shape == (1,)
+    fg.testing.check_grads(lambda x: special.bessel_jn(x, v=2), (z[1:],), order=2)
+    assert_allclose(special.bessel_jn(1j, v=1)[1], scipy.special.jv(1, 1j), rtol=1e-13)
+    with pytest.raises(ArgumentError, match="v is -1"):
+        special.bessel_jn(z, v=-1)

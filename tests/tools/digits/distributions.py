@@ -45,6 +45,13 @@ def _of_scale(method: Callable[..., Any]) -> Callable[..., Any]:
 
 def _parameters(name: str, rng: np.random.Generator, wide: bool) -> tuple[list[float], float]:
     shapes = [positive(rng, 6 if wide else 2) for _ in getattr(stats, name).shapes]
+    if name in ("genextreme", "skewnorm"):
+        shapes = [float(rng.choice([1, -1])) * shapes[0]]
+    elif name == "truncnorm":
+        shapes[0] *= float(rng.choice([1, -1]))
+        shapes[1] += shapes[0]
+    elif name == "wrapcauchy":
+        shapes = [float(rng.random())]
     return shapes, positive(rng, 100 if wide else 3)
 
 
@@ -52,7 +59,10 @@ def _value(name: str, rng: np.random.Generator, wide: bool) -> Point:
     """A point in the support."""
     distribution = getattr(stats, name)
     shapes, scale = _parameters(name, rng, wide)
-    if np.isfinite(distribution.high):
+    if name in ("genextreme", "truncnorm", "vonmises", "wrapcauchy"):
+        q = rng.uniform(0.01, 0.99)
+        z = float(distribution.ppf(q, *shapes))
+    elif np.isfinite(distribution.high):
         z = rng.random() if rng.random() < 0.5 else 10.0 ** -rng.uniform(1, 200 if wide else 12)
     else:
         z = distribution.low if np.isfinite(distribution.low) else 0.0
@@ -75,6 +85,7 @@ def _whole_number(name: str, of_mass: bool, rng: np.random.Generator, _: bool) -
     k = float(rng.choice([0.0, min(1.0, greatest), greatest, inner]))
     return {
         "bernoulli": (min(k, 1.0) if of_mass else 0.0, share),
+        "betabinom": (k, n, positive(rng, 2), positive(rng, 2)),
         "binom": (k, n, share),
         "geom": (k + 1, share),
         "nbinom": (k, positive(rng, 4), share),

@@ -122,6 +122,13 @@ EXCUSES: Final = (
         " second derivatives may lose all of them",
     ),
     Excuse(
+        "`truncnorm` in its bounds",
+        r"stats\.truncnorm\..*",
+        lambda loss: bool(loss.derivative) and max(abs(loss.found), abs(loss.exactly)) < 1e-17,
+        "the derivative is below 1e-17",
+        "integrals end where nothing of a probability is left",
+    ),
+    Excuse(
         "special functions",
         r"special\..*",
         _is_far,

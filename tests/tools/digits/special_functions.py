@@ -24,10 +24,11 @@ Twin = Callable[..., Any]
 Draw = Callable[[np.random.Generator, bool], Point]
 
 APART: Final = frozenset(
-    """h1vp h2vp hankel1 hankel2 sph_harm_y wofz gammasgn kelvin log_softmax logsumexp
-    softmax""".split()
+    """bernoulli bessel_jn h1vp h2vp hankel1 hankel2 sph_harm_y wofz gammasgn kelvin log_softmax
+    logsumexp softmax""".split()
 )
-"""Complex results, a sign, eight functions in one, and what ``funcgrad.nn`` has too."""
+"""Constants, several orders, complex results, a sign, eight functions in one, and what
+``funcgrad.nn`` has too."""
 
 
 def _neighbours(kind: Twin, below: float, above: float) -> Twin:

@@ -74,6 +74,66 @@ def _student_below(z: Any, df: Any) -> Any:
     return half if z < 0 else 1 - half
 
 
+def _skewed_below(z: Any, a: Any) -> Any:
+    if z > 0:
+        return 1 - _skewed_below(-z, -a)
+
+    def relative(t: Any) -> Any:  # mpmath's tolerance is absolute
+        return mp.exp((z - t) * (z + t) / 2) * mp.erfc(-a * t / mp.sqrt(2)) / start
+
+    start = mp.erfc(-a * z / mp.sqrt(2))
+    square = 1 + a * a if a > 0 else 1
+    step = 3 / (abs(z) * square + mp.sqrt(square))
+    return mp.exp(_log_skewed(z, a)) * mp.quad(relative, [z - k * step for k in range(60, -1, -1)])
+
+
+def _log_skewed(z: Any, a: Any) -> Any:
+    return -z * z / 2 + mp.log(mp.erfc(-a * z / mp.sqrt(2))) - mp.log(2 * mp.pi) / 2
+
+
+def _normal_mass(a: Any, b: Any) -> Any:
+    if b < -a:
+        a, b = -b, -a
+    root = mp.sqrt(2)
+    return (mp.erfc(a / root) - mp.erfc(b / root)) / 2
+
+
+def _log_angle(z: Any, kappa: Any) -> Any:
+    return kappa * mp.cos(z) - mp.log(2 * mp.pi * mp.besseli(0, kappa))
+
+
+def _angle_below(z: Any, kappa: Any) -> Any:
+    if abs(z) > mp.pi:
+        raise ValueError("another turn")
+    if z > 0:
+        return 1 - _angle_below(-z, kappa)
+    steps = [z - k * (mp.pi + z) / 10 for k in range(10, -1, -1)]
+    peak = mp.exp(_log_angle(z, kappa))
+    return peak * mp.quad(lambda t: mp.exp(kappa * (mp.cos(t) - mp.cos(z))), steps)
+
+
+def _wrapped_below(z: Any, c: Any) -> Any:
+    return mp.atan2((1 + c) * mp.sin(z / 2), (1 - c) * mp.cos(z / 2)) / mp.pi
+
+
+def _reduced(z: Any, c: Any) -> Any:
+    return -mp.log1p(-c * z) / c if c else z
+
+
+def _general_below(z: Any, beta: Any) -> Any:
+    if z > 0:
+        return 1 - _general_below(-z, beta)
+    return _gamma_above((-z) ** beta, 1 / beta) / 2
+
+
+def _f_below(z: Any, m: Any, n: Any) -> Any:
+    return _beta_below(m * z / (n + m * z), m / 2, n / 2)
+
+
+def _f_above(z: Any, m: Any, n: Any) -> Any:
+    return _beta_below(n / (n + m * z), n / 2, m / 2)
+
+
 def _mirrored(standard: Standard) -> Standard:
     return Standard(
         lambda z: standard.log_density(-z),
@@ -150,12 +210,64 @@ CONTINUOUS: Final[dict[str, Standard]] = {
         _beta_below,
         lambda z, a, b: _beta_below(1 - z, b, a),
     ),
+    "f": Standard(
+        lambda z, m, n: (
+            m / 2 * mp.log(m / n)
+            + (m / 2 - 1) * mp.log(z)
+            - (m + n) / 2 * mp.log1p(m * z / n)
+            + mp.loggamma((m + n) / 2)
+            - mp.loggamma(m / 2)
+            - mp.loggamma(n / 2)
+        ),
+        _f_below,
+        _f_above,
+    ),
+    "invgamma": Standard(
+        lambda z, a: -(a + 1) * mp.log(z) - 1 / z - mp.loggamma(a),
+        lambda z, a: _gamma_above(1 / z, a),
+        lambda z, a: _gamma_below(1 / z, a),
+    ),
+    "genextreme": Standard(
+        lambda z, c: _GUMBEL.log_density(_reduced(z, c)) + c * _reduced(z, c),
+        lambda z, c: _GUMBEL.below(_reduced(z, c)),
+        lambda z, c: _GUMBEL.above(_reduced(z, c)),
+    ),
+    "gennorm": Standard(
+        lambda z, beta: mp.log(beta / 2) - mp.loggamma(1 / beta) - abs(z) ** beta,
+        _general_below,
+        lambda z, beta: _general_below(-z, beta),
+    ),
+    "rayleigh": Standard(
+        lambda z: mp.log(z) - z * z / 2,
+        lambda z: -mp.expm1(-z * z / 2),
+        lambda z: mp.exp(-z * z / 2),
+    ),
+    "skewnorm": Standard(_log_skewed, _skewed_below, lambda z, a: _skewed_below(-z, -a)),
+    "truncnorm": Standard(
+        lambda z, a, b: -z * z / 2 - mp.log(2 * mp.pi) / 2 - mp.log(_normal_mass(a, b)),
+        lambda z, a, b: _normal_mass(a, z) / _normal_mass(a, b),
+        lambda z, a, b: _normal_mass(z, b) / _normal_mass(a, b),
+    ),
+    "vonmises": Standard(_log_angle, _angle_below, lambda z, kappa: _angle_below(-z, kappa)),
+    "wrapcauchy": Standard(
+        lambda z, c: mp.log((1 - c * c) / (2 * mp.pi * (1 + c * c - 2 * c * mp.cos(z)))),
+        _wrapped_below,
+        lambda z, c: 1 - _wrapped_below(z, c),
+    ),
     "t": Standard(_log_student, _student_below, lambda z, df: _student_below(-z, df)),
 }
 
 
 def _log_choices(n: Any, k: Any) -> Any:
     return mp.loggamma(n + 1) - mp.loggamma(k + 1) - mp.loggamma(n - k + 1)
+
+
+def _log_beta(a: Any, b: Any) -> Any:
+    return mp.loggamma(a) + mp.loggamma(b) - mp.loggamma(a + b)
+
+
+def _log_beta_binomial(k: Any, n: Any, a: Any, b: Any) -> Any:
+    return _log_choices(n, k) + _log_beta(k + a, n - k + b) - _log_beta(a, b)
 
 
 class Masses(NamedTuple):
@@ -169,6 +281,16 @@ class Masses(NamedTuple):
 DISCRETE: Final[dict[str, Masses]] = {
     "bernoulli": Masses(
         lambda k, p: mp.log(p) if k else mp.log1p(-p), lambda _, p: 1 - p, lambda _, p: p
+    ),
+    "betabinom": Masses(
+        _log_beta_binomial,
+        lambda k, *shapes: mp.fsum(
+            mp.exp(_log_beta_binomial(mp.mpf(j), *shapes)) for j in range(int(k) + 1)
+        ),
+        lambda k, n, a, b: mp.fsum(
+            mp.exp(_log_beta_binomial(mp.mpf(j), n, a, b))
+            for j in range(int(k) + 1, int(mp.nint(n)) + 1)
+        ),
     ),
     "binom": Masses(
         lambda k, n, p: _log_choices(n, k) + k * mp.log(p) + (n - k) * mp.log1p(-p),

@@ -1,0 +1,80 @@
+"""Arguments that functions of signals share: axes, extensions at both ends, common dtypes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import funcgrad.numpy as fnp
+from funcgrad.errors import ArgumentError, ShapeError
+from funcgrad.tensor.tensor import ArrayLike, Tensor, tensor
+
+
+def inexact(x: ArrayLike) -> Tensor:
+    """A tensor of real or complex floating-point numbers; integers become float64."""
+    value = tensor(x)
+    return value if value.dtype.kind in "fc" else value.astype(np.float64)
+
+
+def one_of(operation: str, name: str, value: object, choices: tuple[object, ...]) -> None:
+    """Refuse an option that is none of the choices.
+
+    Raises
+    ------
+    ArgumentError
+        It is none of them.
+    """
+    if value not in choices:
+        words = ", ".join(map(repr, choices))
+        raise ArgumentError(f"{operation}: {name}={value!r} is unknown. Choose one of {words}.")
+
+
+def with_axis_last(operation: str, x: ArrayLike, axis: int) -> Tensor:
+    """A tensor with an axis moved to the end.
+
+    Raises
+    ------
+    ShapeError
+        The tensor has no such axis.
+    """
+    value = inexact(x)
+    if not -value.ndim <= axis < value.ndim:
+        raise ShapeError(
+            f"{operation}: there is no axis {axis} in a signal of shape {value.shape}."
+        )
+    return fnp.moveaxis(value, axis, -1)
+
+
+def extended(x: Tensor, count: int, kind: str) -> Tensor:
+    """Extend a signal along its last axis at both ends.
+
+    Parameters
+    ----------
+    x : Tensor
+    count : int
+        The number of new values at each end.
+    kind : str
+        ``"even"`` mirrors about the end values, ``"odd"`` mirrors and negates the differences from
+        them, ``"constant"`` repeats them, ``"zeros"`` takes zeros.
+
+    Raises
+    ------
+    ShapeError
+        The signal is not longer than ``count``.
+    """
+    if count < 1:
+        return x
+    if kind != "zeros" and kind != "constant" and count > x.shape[-1] - 1:
+        raise ShapeError(
+            f"an extension by {count} values needs a longer signal than {x.shape[-1]} values. Pass"
+            " a shorter padlen or nperseg."
+        )
+    first, last = x[..., :1], x[..., -1:]
+    one = fnp.ones((count,), x.dtype)
+    if kind == "zeros":
+        return fnp.concatenate([0 * first * one, x, 0 * last * one], axis=-1)
+    if kind == "constant":
+        return fnp.concatenate([first * one, x, last * one], axis=-1)
+    left, right = x[..., count:0:-1], x[..., -2 : -count - 2 : -1]
+    if kind == "odd":
+        left, right = 2 * first - left, 2 * last - right
+    return fnp.concatenate([left, x, right], axis=-1)
