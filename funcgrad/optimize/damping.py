@@ -47,23 +47,37 @@ class DampingOptions:
     ----------
     damped : bool
         Whether steps that succeed leave damping; without it they are steps of Gauss and Newton.
-    scale : Tensor or None
-        The scales of the unknowns; None takes the lengths of the Jacobian's columns.
     loss : str
-    f_scale : Tensor or float
     ftol, xtol, gtol : float
         The tolerances of the change of the cost, of the step, and of the gradient.
     max_nfev : int
     """
 
     damped: bool
-    scale: Any
     loss: str
-    f_scale: Any
     ftol: float
     xtol: float
     gtol: float
     max_nfev: int
+
+
+class FitSetting(NamedTuple):
+    """Values that a fit depends on, besides its residuals.
+
+    Attributes
+    ----------
+    low, high : Tensor or None
+        The bounds.
+    scale : Tensor or None
+        The scales of the unknowns; None takes the lengths of the Jacobian's columns.
+    f_scale : Tensor or float
+        The residual from which on it counts as an outlier.
+    """
+
+    low: Any
+    high: Any
+    scale: Any
+    f_scale: Any
 
 
 class Normal(NamedTuple):
@@ -91,21 +105,20 @@ class _Fit:
     """The residuals of a problem, and how to step."""
 
     residuals: Callable[[Tensor], Tensor]
-    low: Tensor | None
-    high: Tensor | None
+    setting: FitSetting
     options: DampingOptions
     count: int
 
     def clipped(self, x: Tensor) -> Tensor:
-        low, high = self.low, self.high
-        return x if low is None or high is None else fnp.clip(x, low, high)
+        low, high = self.setting.low, self.setting.high
+        return x if low is None else fnp.clip(x, low, high)
 
     def cost(self, residuals: Tensor, dtype: np.dtype[Any]) -> Tensor:
-        return cost_of(residuals, self.options.loss, self.options.f_scale).astype(dtype)
+        return cost_of(residuals, self.options.loss, self.setting.f_scale).astype(dtype)
 
     def normal(self, x: Tensor) -> Normal:
         r, jacobian = residuals_and_jacobian(self.residuals, x, self.count)
-        r, jacobian = weighted(r, jacobian, self.options.loss, self.options.f_scale)
+        r, jacobian = weighted(r, jacobian, self.options.loss, self.setting.f_scale)
         return Normal((jacobian.T @ jacobian).astype(x.dtype), (r @ jacobian).astype(x.dtype))
 
     def slope(self, x: Tensor, gradient: Tensor) -> Tensor:
@@ -114,9 +127,10 @@ class _Fit:
 
     def free(self, x: Tensor, gradient: Tensor) -> Any:
         """1 for unknowns that may move, 0 at a bound towards which the cost falls."""
-        if self.low is None or self.high is None:
+        low, high = self.setting.low, self.setting.high
+        if low is None:
             return fnp.ones_like(x)
-        held = ((x <= self.low) & (gradient > 0.0)) | ((x >= self.high) & (gradient < 0.0))
+        held = ((x <= low) & (gradient > 0.0)) | ((x >= high) & (gradient < 0.0))
         return fnp.where(held, 0.0, 1.0).astype(x.dtype)
 
     def start(self, x: Tensor, residuals: Tensor) -> _FitState:
@@ -127,7 +141,7 @@ class _Fit:
             x,
             cost,
             normal,
-            _scale(normal.matrix, fnp.zeros_like(x), self.options.scale),
+            _scale(normal.matrix, fnp.zeros_like(x), self.setting.scale),
             fnp.asarray(_FIRST_DAMPING if self.options.damped else 0.0).astype(x.dtype),
             fnp.asarray(2.0).astype(x.dtype),
             fnp.asarray(0),
@@ -161,7 +175,7 @@ class _Fit:
             fnp.where(better, trial, state.x),
             fnp.where(better, cost, state.cost),
             following,
-            _scale(following.matrix, state.scale, options.scale),
+            _scale(following.matrix, state.scale, self.setting.scale),
             fnp.where(better, shrunk if options.damped else 0.0, grown).astype(dtype),
             fnp.where(better, 2.0, 2.0 * state.growth).astype(dtype),
             state.nit + 1,
@@ -173,16 +187,13 @@ class _Fit:
 
 
 def damped_steps(
-    residuals: Callable[[Tensor], Tensor],
-    x: Tensor,
-    low: Tensor | None,
-    high: Tensor | None,
-    options: DampingOptions,
+    residuals: Callable[[Tensor], Tensor], x: Tensor, setting: FitSetting, options: DampingOptions
 ) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor]]:
     """Iterate from a point to a minimum of the cost; return it with (status, nit, nfev)."""
-    x = x if low is None or high is None else fnp.clip(x, low, high)
+    low, high = setting.low, setting.high
+    x = x if low is None else fnp.clip(x, low, high)
     there = residuals(x)
-    fit = _Fit(residuals, low, high, options, len(there))
+    fit = _Fit(residuals, setting, options, len(there))
     ended = while_loop(fit.goes_on, fit.step, fit.start(x, there))
     return ended.x, (ended.status, ended.nit, ended.nfev)
 

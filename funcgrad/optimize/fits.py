@@ -17,26 +17,31 @@ from functools import partial
 from typing import Any, Final
 
 import funcgrad.numpy as fnp
-from funcgrad._base.floating_errors import ignoring
 from funcgrad._control.carry import count_of
 from funcgrad._hooks.result_watch import watched
 from funcgrad._transforms.reverse import grad
 from funcgrad.implicit.direct import direct_solve
 from funcgrad.implicit.fixed_points import tolerance
-from funcgrad.implicit.roots import root_of
 from funcgrad.implicit.unknowns import Solve, Tree
-from funcgrad.optimize.damping import DampingOptions, damped_steps, residuals_and_jacobian
+from funcgrad.optimize.damping import (
+    DampingOptions,
+    FitSetting,
+    damped_steps,
+    residuals_and_jacobian,
+)
 from funcgrad.optimize.robust_losses import LOSSES, cost_of
-from funcgrad.optimize.solution import Solution, accepted, failed_way
+from funcgrad.optimize.solution import Solution, failed_way
 from funcgrad.optimize.solver_arguments import (
     as_vector,
     bounds_of,
     checked,
     chosen,
+    form_of,
     off_minimum,
     residuals_of,
     vector_of,
 )
+from funcgrad.optimize.solver_tasks import Functions, OfPoint, SolverTask, task_solution
 from funcgrad.tensor.tensor import Tensor
 
 _ADVICE: Final = (
@@ -158,79 +163,79 @@ def least_squares(
     x0 = as_vector(x0)
     vector, unravel = vector_of(x0, name)
     limits = bounds_of(bounds, x0, name)
+    scale = None if isinstance(x_scale, str) and x_scale == "jac" else fnp.asarray(x_scale)
     options = DampingOptions(
         chosen(name, "method", method, ("lm", "gn")) == "lm",
-        None if isinstance(x_scale, str) and x_scale == "jac" else fnp.asarray(x_scale),
         chosen(name, "loss", loss, tuple(LOSSES)),
-        f_scale,
         tolerance(name, "ftol", ftol),
         tolerance(name, "xtol", xtol),
         tolerance(name, "gtol", gtol),
         100 * max(vector.size, 1) if max_nfev is None else count_of(name, "max_nfev", max_nfev),
     )
-    problem = partial(_problem, fun, unravel)
-    parameters = (*(limits or (None, None)), *more)
-    solve = partial(_damped, options, failed)
-    if derivative == "steps":
-        fit, told = solve(partial(_with_parameters, problem, parameters), vector, ())
-    else:
-        fit, told = root_of(
-            name,
-            problem,
-            vector,
-            parameters,
-            solve,
-            tangent_solve,
-            what="x0",
-            equation=partial(_stationary, options.loss, f_scale),
-            is_like_unknown=False,
-            symmetric=limits is None,
-            has_aux=True,
-            failed="raise" if failed == "raise" else "nan",
-        )
+    limit = None if options.loss == "linear" else fnp.asarray(f_scale).astype(vector.dtype)
+    low, high = limits or (None, None)
+    setting = FitSetting(low, high, scale, limit)
+    task = SolverTask(
+        name,
+        _ADVICE,
+        (fun,),
+        (options, form_of(x0)),
+        partial(_problem, unravel),
+        partial(_iterate, options),
+        partial(_finish, unravel),
+    )
+    fit, told, (jacobian,) = task_solution(
+        task,
+        vector,
+        (setting, *more),
+        derivative,
+        failed,
+        tangent_solve,
+        what="x0",
+        equation=partial(_stationary, options.loss),
+        is_like_unknown=False,
+        symmetric=limits is None,
+    )
     x = unravel(fit)
-    values = fun(x, *more)
-    residuals = partial(_residuals, problem, more)
-    jacobian = residuals_and_jacobian(residuals, fit, len(residuals_of(values, name)))[1]
-    return Solution(x, values, told[0], told[1], told[2], jacobian)
+    return Solution(x, fun(x, *more), *told, jacobian)
 
 
-def _problem(
-    fun: Callable[..., Any],
-    unravel: Callable[[Any], Any],
-    point: Tensor,
-    low: Any,
-    high: Any,
-    *values: Tree,
-) -> Any:
-    """The residuals at a point as a vector, and the bounds."""
-    return residuals_of(fun(unravel(point), *values), "least_squares"), low, high
+def _problem(unravel: Callable[[Any], Any], functions: Functions) -> Callable[..., Any]:
+    """The function that gives the residuals at a point as a vector, and the setting."""
+    (fun,) = functions
+
+    def problem(point: Tensor, setting: FitSetting, *values: Tree) -> Any:
+        return residuals_of(fun(unravel(point), *values), "least_squares"), setting
+
+    return problem
 
 
-def _residuals(problem: Callable[..., Any], more: tuple[Any, ...], point: Tensor) -> Tensor:
-    return problem(point, None, None, *more)[0]
-
-
-def _damped(
-    options: DampingOptions, failed: str, function: Callable[[Any], Any], start: Tensor, _: Tree
+def _iterate(
+    options: DampingOptions, functions: Functions, function: OfPoint, start: Tensor
 ) -> Any:
     """Solve from a start: the solution, and (status, nit, nfev)."""
-    _, low, high = function(start)
-    with ignoring():  # a trial step may go too far
-        x, told = damped_steps(lambda point: function(point)[0], start, low, high, options)
-    return accepted("least_squares", x, told[0], failed, _ADVICE), told
+    _, setting = function(start)
+    return damped_steps(lambda point: function(point)[0], start, setting, options)
 
 
-def _with_parameters(function: Callable[..., Any], parameters: tuple[Any, ...], x: Any) -> Any:
-    return function(x, *parameters)
+def _finish(
+    unravel: Callable[[Any], Any], functions: Functions, fit: Tensor, parameters: tuple[Any, ...]
+) -> list[Tensor]:
+    """The Jacobian at the solution."""
+    problem = _problem(unravel, functions)
+
+    def residuals(point: Tensor) -> Tensor:
+        return problem(point, *parameters)[0]
+
+    return [residuals_and_jacobian(residuals, fit, len(residuals(fit)))[1]]
 
 
-def _stationary(loss: str, f_scale: Any, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _stationary(loss: str, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """The equation that holds at a minimum: its function of x is 0 there."""
 
     def equation(x: Tensor) -> Tensor:
-        slope = grad(lambda point: cost_of(function(point)[0], loss, f_scale))(x)
-        _, low, high = function(x)
-        return off_minimum(x, slope, (low, high))
+        _, setting = function(x)
+        slope = grad(lambda point: cost_of(function(point)[0], loss, setting.f_scale))(x)
+        return off_minimum(x, slope, (setting.low, setting.high))
 
     return equation

@@ -10,14 +10,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
 import numpy as np
 
 import funcgrad.numpy as fnp
-from funcgrad._base.floating_errors import ignoring
 from funcgrad._control.carry import count_of, placed
 from funcgrad._control.whiles import while_loop
 from funcgrad._core.pytrees import pytree
@@ -27,7 +26,6 @@ from funcgrad._transforms.reverse import grad, value_and_grad
 from funcgrad.errors import ArgumentError
 from funcgrad.implicit.direct import direct_solve
 from funcgrad.implicit.fixed_points import tolerance
-from funcgrad.implicit.roots import root_of
 from funcgrad.implicit.unknowns import Solve
 from funcgrad.optimize.constraints import Constraint, constraints_of, joined_limits
 from funcgrad.optimize.descents import METHODS, DescentOptions, descended, slope_of
@@ -37,7 +35,6 @@ from funcgrad.optimize.solution import (
     RUNNING,
     SMALL_DECREASE,
     Solution,
-    accepted,
     failed_way,
     first_status,
 )
@@ -46,9 +43,11 @@ from funcgrad.optimize.solver_arguments import (
     bounds_of,
     checked,
     chosen,
+    form_of,
     off_minimum,
     vector_of,
 )
+from funcgrad.optimize.solver_tasks import Functions, OfPoint, SolverTask, task_solution
 from funcgrad.tensor.tensor import Tensor
 
 _ADVICE: Final = (
@@ -180,65 +179,62 @@ def minimize(
         most if maxiter is None else count_of(name, "maxiter", maxiter),
     )
     sizes = [len(constraint.at(x0).values) for constraint in limited]
-    start = vector, fnp.zeros(sum(sizes), vector.dtype)
-    parameters = limits, more, tuple([tuple(constraint[1:]) for constraint in limited])
-    problem = partial(_problem, fun, unravel, [constraint.fun for constraint in limited])
-    solve = partial(_solved, way, stop, failed)
-    if derivative == "steps":
-        point, told = solve(lambda z: problem(z, *parameters), start, ())
-    else:
-        point, told = root_of(
-            name,
-            problem,
-            start,
-            parameters,
-            solve,
-            tangent_solve,
-            what="x0",
-            equation=_stationary,
-            is_like_unknown=False,
-            symmetric=limits is None and not limited,
-            has_aux=True,
-            failed="raise" if failed == "raise" else "nan",
-        )
-    x = unravel(point[0])
-    value, gradient = value_and_grad(lambda p: fun(p, *more))(x)
+    task = SolverTask(
+        name,
+        _ADVICE,
+        (fun, *[constraint.fun for constraint in limited]),
+        (way, stop, form_of(x0)),
+        partial(_problem, unravel),
+        partial(_iterate, way, stop),
+        partial(_finish, unravel),
+    )
+    point, told, (value, gradient) = task_solution(
+        task,
+        (vector, fnp.zeros(sum(sizes), vector.dtype)),
+        (limits, more, tuple([tuple(constraint[1:]) for constraint in limited])),
+        derivative,
+        failed,
+        tangent_solve,
+        what="x0",
+        equation=_stationary,
+        is_like_unknown=False,
+        symmetric=limits is None and not limited,
+    )
+    x, slope = unravel(point[0]), unravel(gradient)
     multipliers = fnp.split(point[1], np.cumsum(sizes)[:-1].tolist()) if limited else ()
-    return Solution(x, value, told[0], told[1], told[2], gradient, tuple(multipliers))
+    return Solution(x, value, *told, slope, tuple(multipliers))
 
 
-def _problem(
-    fun: Callable[..., Any],
-    unravel: Callable[[Any], Any],
-    functions: Sequence[Callable[..., Any]],
-    point: tuple[Tensor, Tensor],
-    ends: Any,
-    values: Any,
-    sides: Any,
-) -> Any:
-    """The value at a point (x, multipliers), the bounds, and the values of the constraints."""
-    x = unravel(point[0])
-    value = fun(x, *values)
-    scalar("minimize", unwrap(value, "minimize"))
-    pairs = zip(functions, sides, strict=True)
-    limits = [Constraint(function, *side).at(x) for function, side in pairs]
-    return fnp.asarray(value), ends, joined_limits(limits) if limits else None
+def _problem(unravel: Callable[[Any], Any], functions: Functions) -> Callable[..., Any]:
+    """The function that gives the value, the bounds, and the values of the constraints."""
+    fun, *limiting = functions
+
+    def problem(point: tuple[Tensor, Tensor], ends: Any, values: Any, sides: Any) -> Any:
+        x = unravel(point[0])
+        value = fun(x, *values)
+        scalar("minimize", unwrap(value, "minimize"))
+        pairs = zip(limiting, sides, strict=True)
+        limits = [Constraint(function, *side).at(x) for function, side in pairs]
+        return fnp.asarray(value), ends, joined_limits(limits) if limits else None
+
+    return problem
 
 
-def _solved(
-    method: str,
-    stop: DescentOptions,
-    failed: str,
-    function: Callable[[Any], Any],
-    begin: Any,
-    _: Any,
+def _iterate(
+    method: str, stop: DescentOptions, functions: Functions, function: OfPoint, begin: Any
 ) -> Any:
     """Solve from a start: the point (x, multipliers), and (status, nit, nfev)."""
     _, ends, limited = function(begin)
     run = _unconstrained if limited is None else _constrained
-    with ignoring():  # a trial step may go too far
-        point, told = run(function, begin, ends, method, stop)
-    return accepted("minimize", point, told[0], failed, _ADVICE), told
+    return run(function, begin, ends, method, stop)
+
+
+def _finish(
+    unravel: Callable[[Any], Any], functions: Functions, point: Any, parameters: tuple[Any, ...]
+) -> list[Tensor]:
+    """The value and the gradient at the solution."""
+    fun, more = functions[0], parameters[1]
+    return list(value_and_grad(lambda p: fun(unravel(p), *more))(point[0]))
 
 
 def _stationary(function: Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from numbers import Real
 from operator import attrgetter
 from typing import Any, Final, TypeAlias
@@ -22,6 +22,7 @@ from funcgrad._control.carry import placed
 from funcgrad._core import pytrees
 from funcgrad._core.trace import concrete
 from funcgrad._core.users_values import operand
+from funcgrad._staging.static_arguments import parts_of
 from funcgrad._transforms.arguments import check_function
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError, TreeError
 from funcgrad.implicit.direct import direct_solve
@@ -60,6 +61,13 @@ def vector_of(x0: Any, name: str) -> tuple[Vector, Callable[[Any], Any]]:
                 " the unknown has to be real. Take the real and the imaginary parts as unknowns.",
             )
     return ravel(unknown.tree(values))
+
+
+def form_of(x0: Any) -> Hashable:
+    """A key of the structure, shapes and dtypes of the unknown."""
+    leaves, structure = pytrees.flatten(x0)
+    specs = tuple([(np.shape(leaf), fnp.asarray(leaf).dtype.str) for leaf in leaves])
+    return structure, parts_of(structure), specs
 
 
 def bounds_of(bounds: Any, x0: Any, name: str) -> tuple[Vector, Vector] | None:

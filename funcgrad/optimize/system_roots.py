@@ -11,20 +11,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 
-from funcgrad._base.floating_errors import ignoring
 from funcgrad._control.carry import count_of
-from funcgrad._core import pytrees
 from funcgrad._hooks.result_watch import watched
 from funcgrad.implicit.direct import direct_solve
 from funcgrad.implicit.fixed_points import tolerance
-from funcgrad.implicit.roots import root_of
 from funcgrad.implicit.unknowns import Solve, Unknown
-from funcgrad.optimize.solution import Solution, accepted, failed_way
-from funcgrad.optimize.solver_arguments import as_vector, checked, chosen, vector_of
+from funcgrad.optimize.solution import Solution, failed_way
+from funcgrad.optimize.solver_arguments import as_vector, checked, chosen, form_of, vector_of
+from funcgrad.optimize.solver_tasks import OfPoint, SolverTask, task_solution
 from funcgrad.optimize.system_steps import METHODS, solved
 from funcgrad.tensor.tensor import Tensor
 from funcgrad.tree.vectors import ravel
@@ -160,13 +159,10 @@ def fixed_point(
     (Tensor(0.73908513), Tensor(7))
     """
 
-    def change(x: Any, *values: Any) -> Any:
-        return pytrees.map(lambda new, old: new - old, func(x, *values), x)
-
     name = "fixed_point"
     checked(name, func, x0, args, derivative, tangent_solve)
     return _solution(
-        name, change, x0, args, method, xtol, 0.0, maxiter, derivative, tangent_solve, failed
+        name, func, x0, args, method, xtol, 0.0, maxiter, derivative, tangent_solve, failed
     )
 
 
@@ -198,29 +194,37 @@ def _solution(
         else count_of(name, "maxiter", maxiter),
     )
 
-    def system(x: Tensor, *values: Any) -> Tensor:
-        residual = unknown.values(fun(unravel(x), *values), "the result of the function")
-        return ravel(unknown.tree(residual))[0]
+    system = partial(_system, unknown, unravel)
+    task = SolverTask(
+        name,
+        _ADVICE,
+        (fun,),
+        (way, stop, form_of(x0)),
+        lambda functions: partial(system, functions[0]),
+        lambda _, function, start: _iterated(way, stop, function, start),
+        lambda functions, x, parameters: [system(functions[0], x, *parameters)],
+    )
+    x, told, (residual,) = task_solution(
+        task, vector, more, derivative, failed, tangent_solve, what="x0"
+    )
+    return Solution(unravel(x), unravel(residual), *told)
 
-    def solve(function: Callable[[Any], Any], start: Tensor, _: Any) -> Any:
-        with ignoring():  # a trial step may go too far
-            ended = solved(function, start, way, *stop)
-        told = ended.status, ended.nit, ended.nfev
-        return accepted(name, ended.x, ended.status, failed, _ADVICE), told
 
-    if derivative == "steps":
-        solution, told = solve(lambda x: system(x, *more), vector, ())
-    else:
-        solution, told = root_of(
-            name,
-            system,
-            vector,
-            more,
-            solve,
-            tangent_solve,
-            what="x0",
-            has_aux=True,
-            failed="raise" if failed == "raise" else "nan",
-        )
-    x = unravel(solution)
-    return Solution(x, fun(x, *more), told[0], told[1], told[2])
+def _system(
+    unknown: Unknown,
+    unravel: Callable[[Any], Any],
+    fun: Callable[..., Any],
+    x: Tensor,
+    *values: Any,
+) -> Tensor:
+    """The residual as a vector."""
+    tree = unravel(x)
+    residual = unknown.values(fun(tree, *values), "the result of the function")
+    vector = ravel(unknown.tree(residual))[0]
+    return vector - x if unknown.operation == "fixed_point" else vector
+
+
+def _iterated(way: str, stop: tuple[float, float, int], function: OfPoint, start: Tensor) -> Any:
+    """Solve from a start: the root, and (status, nit, nfev)."""
+    ended = solved(function, start, way, *stop)
+    return ended.x, (ended.status, ended.nit, ended.nfev)
