@@ -16,8 +16,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
+import numpy as np
+
 import funcgrad.numpy as fnp
 from funcgrad._control.carry import count_of
+from funcgrad._core.users_values import ArrayLike
 from funcgrad._hooks.result_watch import watched
 from funcgrad._transforms.reverse import grad
 from funcgrad.implicit.direct import direct_solve
@@ -26,22 +29,27 @@ from funcgrad.implicit.unknowns import Solve, Tree
 from funcgrad.optimize.damping import (
     DampingOptions,
     FitSetting,
+    Residuals,
     damped_steps,
     residuals_and_jacobian,
 )
+from funcgrad.optimize.dogbox import boxed_steps
+from funcgrad.optimize.iterations import Watch, watch_of
 from funcgrad.optimize.robust_losses import LOSSES, cost_of
-from funcgrad.optimize.solution import Solution, failed_way
+from funcgrad.optimize.solution import Solution
 from funcgrad.optimize.solver_arguments import (
     as_vector,
     bounds_of,
+    check_feasible,
     checked,
     chosen,
     form_of,
+    matrix_of,
     off_minimum,
     residuals_of,
     vector_of,
 )
-from funcgrad.optimize.solver_tasks import Functions, OfPoint, SolverTask, task_solution
+from funcgrad.optimize.solver_tasks import Functions, OfPoint, SolverTask, first_of, task_solution
 from funcgrad.tensor.tensor import Tensor
 
 _ADVICE: Final = (
@@ -57,6 +65,7 @@ def least_squares(
     *,
     args: Any = (),
     method: str = "lm",
+    jac: Callable[..., Any] | str | None = None,
     bounds: Any = None,
     loss: str = "linear",
     f_scale: Any = 1.0,
@@ -65,6 +74,7 @@ def least_squares(
     xtol: float = 1e-8,
     gtol: float = 1e-8,
     max_nfev: int | None = None,
+    callback: Callable[..., Any] | None = None,
     derivative: str = "implicit",
     tangent_solve: Solve = direct_solve,
     failed: str = "raise",
@@ -84,10 +94,16 @@ def least_squares(
         The starting point. The derivative with respect to it is 0.
     args : tuple
         Further arguments of ``fun``; anything else than a tuple is one argument.
-    method : {"lm", "gn"}
-        Steps of Levenberg and Marquardt, which are damped as far as is needed, or of Gauss and
-        Newton, which are damped only after a step that made the cost greater.
-    bounds : pair, optional
+    method : {"lm", "dogbox", "gn"}
+        Steps of Levenberg and Marquardt, which are damped as far as is needed; dogleg steps in the
+        common part of a box and the bounds, by orthogonal factors, for problems whose normal
+        equations lose digits; or steps of Gauss and Newton, which are damped only after a step that
+        made the cost greater.
+    jac : callable, optional
+        ``jac(x, *args)`` returns the Jacobian that the steps take, dense or sparse, of shape (m, n)
+        for the vectors of all elements. By default it is computed exactly, also where SciPy's words
+        such as "2-point" ask for differences.
+    bounds : pair or scipy.optimize.Bounds, optional
         ``(lower, upper)``: each is None, a number, or a pytree prefix of x. Steps are projected to
         them, and unknowns at a bound towards which the cost falls are held there.
     loss : {"linear", "soft_l1", "huber", "cauchy", "arctan"}
@@ -103,6 +119,10 @@ def least_squares(
         derivatives of the solution choose a small ``xtol``: they are as accurate as the solution.
     max_nfev : int, optional
         The greatest number of evaluations; 100 for each unknown by default.
+    callback : callable, optional
+        ``callback(intermediate_result)`` with a ``Solution``, or ``callback(x)``, is called after
+        each step; ``StopIteration`` stops the solver. With it Python makes the steps, also under
+        ``jit`` and ``vmap``, of one example after the other.
     derivative : {"implicit", "steps"}
         Differentiate the equation that holds at the solution, at the cost of one linear system, or
         the steps of the solver.
@@ -126,7 +146,7 @@ def least_squares(
     DtypeError
         The unknown is complex or an integer, or the residuals are not floating-point.
     ArgumentError, TreeError, ShapeError
-        An option is not allowed, or the bounds do not fit.
+        An option is not allowed, the bounds do not fit, or x0 lies outside of them.
 
     See Also
     --------
@@ -159,30 +179,28 @@ def least_squares(
     """
     name = "least_squares"
     more = checked(name, fun, x0, args, derivative, tangent_solve)
-    failed_way(failed, name)
+    way = chosen(name, "method", method, ("lm", "dogbox", "gn"))
     x0 = as_vector(x0)
     vector, unravel = vector_of(x0, name)
     limits = bounds_of(bounds, x0, name)
-    scale = None if isinstance(x_scale, str) and x_scale == "jac" else fnp.asarray(x_scale)
+    check_feasible(vector, limits, name)
     options = DampingOptions(
-        chosen(name, "method", method, ("lm", "gn")) == "lm",
+        way == "lm",
         chosen(name, "loss", loss, tuple(LOSSES)),
-        tolerance(name, "ftol", ftol),
-        tolerance(name, "xtol", xtol),
-        tolerance(name, "gtol", gtol),
+        *_tolerances(ftol, xtol, gtol),
         100 * max(vector.size, 1) if max_nfev is None else count_of(name, "max_nfev", max_nfev),
     )
-    limit = None if options.loss == "linear" else fnp.asarray(f_scale).astype(vector.dtype)
-    low, high = limits or (None, None)
-    setting = FitSetting(low, high, scale, limit)
+    setting = _setting(limits, x_scale, f_scale, options.loss, vector.dtype)
+    watch = watch_of(name, callback, partial(_reported, unravel))
     task = SolverTask(
         name,
         _ADVICE,
-        (fun,),
-        (options, form_of(x0)),
+        (fun, jac) if callable(jac) else (fun,),
+        (options, way, form_of(x0)),
         partial(_problem, unravel),
-        partial(_iterate, options),
+        partial(_iterate, options, way, unravel, watch),
         partial(_finish, unravel),
+        is_watched=callback is not None,
     )
     fit, told, (jacobian,) = task_solution(
         task,
@@ -200,22 +218,62 @@ def least_squares(
     return Solution(x, fun(x, *more), *told, jacobian)
 
 
+def _tolerances(ftol: float, xtol: float, gtol: float) -> tuple[float, float, float]:
+    name = "least_squares"
+    close = tolerance(name, "ftol", ftol), tolerance(name, "xtol", xtol)
+    return (*close, tolerance(name, "gtol", gtol))
+
+
+def _setting(
+    limits: tuple[Tensor, Tensor] | None,
+    x_scale: object,
+    f_scale: ArrayLike,
+    loss: str,
+    dtype: np.dtype[Any],
+) -> FitSetting:
+    """The values that a fit depends on, as tensors."""
+    low, high = limits or (None, None)
+    scale = None if isinstance(x_scale, str) and x_scale == "jac" else fnp.asarray(x_scale)
+    limit = None if loss == "linear" else fnp.asarray(f_scale).astype(dtype)
+    return FitSetting(low, high, scale, limit)
+
+
 def _problem(unravel: Callable[[Any], Any], functions: Functions) -> Callable[..., Any]:
     """The function that gives the residuals at a point as a vector, and the setting."""
-    (fun,) = functions
+    fun = functions[0]
 
     def problem(point: Tensor, setting: FitSetting, *values: Tree) -> Any:
-        return residuals_of(fun(unravel(point), *values), "least_squares"), setting
+        residuals = residuals_of(fun(unravel(point), *values), "least_squares")
+        return residuals, setting, values
 
     return problem
 
 
 def _iterate(
-    options: DampingOptions, functions: Functions, function: OfPoint, start: Tensor
+    options: DampingOptions,
+    way: str,
+    unravel: Callable[[Any], Any],
+    watch: Watch | None,
+    functions: Functions,
+    function: OfPoint,
+    start: Tensor,
 ) -> Any:
     """Solve from a start: the solution, and (status, nit, nfev)."""
-    _, setting = function(start)
-    return damped_steps(lambda point: function(point)[0], start, setting, options)
+    there, setting, more = function(start)
+
+    def users_jacobian(x: Tensor) -> Tensor:
+        shape = len(there), x.size
+        return matrix_of("least_squares with jac", functions[1](unravel(x), *more), shape, x.dtype)
+
+    jacobian = users_jacobian if len(functions) == 2 else None
+    residuals = Residuals.read(first_of(function), len(there), jacobian)
+    steps = boxed_steps if way == "dogbox" else damped_steps
+    return steps(residuals, start, setting, options, watch)
+
+
+def _reported(unravel: OfPoint, state: Any) -> Solution[Any]:
+    """The state of an iteration as a result, whose ``fun`` is the cost."""
+    return Solution(unravel(state.x), state.cost, state.status, state.nit, state.nfev)
 
 
 def _finish(
@@ -234,7 +292,7 @@ def _stationary(loss: str, function: Callable[[Any], Any]) -> Callable[[Any], An
     """The equation that holds at a minimum: its function of x is 0 there."""
 
     def equation(x: Tensor) -> Tensor:
-        _, setting = function(x)
+        _, setting, _ = function(x)
         slope = grad(lambda point: cost_of(function(point)[0], loss, setting.f_scale))(x)
         return off_minimum(x, slope, (setting.low, setting.high))
 

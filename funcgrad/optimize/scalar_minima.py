@@ -29,7 +29,6 @@ from funcgrad.optimize.solution import (
     RUNNING,
     SMALL_STEP,
     Solution,
-    failed_way,
     first_status,
 )
 from funcgrad.optimize.solver_arguments import checked, off_minimum
@@ -99,7 +98,6 @@ def minimize_scalar(
     """
     name = "minimize_scalar"
     more = checked(name, fun, bounds, args, derivative)
-    failed_way(failed, name)
     low, high = points_of(name, {"bounds": bounds})
     close = float(np.sqrt(np.finfo(low.dtype).eps))
     accuracy = close if xtol is None else tolerance(name, "xtol", xtol)

@@ -33,11 +33,10 @@ from funcgrad.optimize.solution import (
     SMALL_RESIDUAL,
     SMALL_STEP,
     Solution,
-    failed_way,
     first_status,
 )
 from funcgrad.optimize.solver_arguments import checked, chosen
-from funcgrad.optimize.solver_tasks import Functions, OfPoint, SolverTask, task_solution
+from funcgrad.optimize.solver_tasks import Functions, OfPoint, SolverTask, first_of, task_solution
 from funcgrad.tensor.tensor import Tensor
 
 _BRACKETING: Final = ("bisect", "brentq", "itp")
@@ -131,7 +130,6 @@ def root_scalar(
     """
     name = "root_scalar"
     more = checked(name, f, x0, args, derivative)
-    failed_way(failed, name)
     if method is None:
         method = "brentq" if bracket is not None else "newton"
     way = chosen(name, "method", method, (*_BRACKETING, *_OPEN))
@@ -166,7 +164,7 @@ def root_scalar(
         failed,
         divided,
         what="x0",
-        equation=_first_of,
+        equation=first_of,
         is_like_unknown=False,
     )
     return Solution(x, value, *told, slope)
@@ -197,7 +195,7 @@ def _iterate(
 ) -> Any:
     """Solve from a start: the root, and (status, nit, nfev)."""
     _, others = function(start)
-    f = _first_of(function)
+    f = first_of(function)
     if method in _BRACKETING:
         ended = bracketed(f, start, others[0], method, *close)
         return ended.best, (ended.status, ended.nit, ended.nfev)
@@ -210,10 +208,6 @@ def _finish(
     """The value and the derivative at the root."""
     more = parameters[1:]
     return list(_with_slope(lambda point: one_number(functions[0], point, *more), x))
-
-
-def _first_of(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return lambda x: function(x)[0]
 
 
 def divided(linear: Callable[[Any], Any], y: Any) -> Any:

@@ -29,7 +29,7 @@ from funcgrad._staging.static_arguments import parts_of
 from funcgrad._transforms.stop import stop_gradient
 from funcgrad.implicit.direct import direct_solve
 from funcgrad.implicit.roots import root_of
-from funcgrad.optimize.solution import accepted
+from funcgrad.optimize.solution import accepted, failed_way
 from funcgrad.tensor.tensor import Tensor
 
 _PROGRAMS: Final = LoopPrograms()
@@ -59,6 +59,8 @@ class SolverTask(NamedTuple):
         ``iterate(functions, function of the point, start)`` is the solution, and ``Told``.
     finish : callable
         ``finish(functions, solution, parameters)`` lists further tensors, such as a Jacobian.
+    is_watched : bool
+        Whether a callback looks at the steps, which are then made from Python.
     """
 
     name: str
@@ -68,6 +70,7 @@ class SolverTask(NamedTuple):
     problem: Callable[[Functions], Callable[..., Any]]
     iterate: Callable[[Functions, Callable[[Any], Any], Any], tuple[Any, Told]]
     finish: Callable[[Functions, Any, Any], list[Tensor]]
+    is_watched: bool = False
 
 
 class ProgramResult(NamedTuple):
@@ -93,7 +96,8 @@ def task_solution(
     ``root_options`` are further arguments of ``root_of``.
     """
     name, functions = task.name, task.functions
-    by_program = program_result(task, start, parameters)
+    failed_way(failed, name)
+    by_program = None if task.is_watched else program_result(task, start, parameters)
     if by_program is not None and not by_program.is_followed:
         x = accepted(name, by_program.point, by_program.told[0], failed, task.advice)
         return x, by_program.told, by_program.finished
@@ -184,3 +188,8 @@ def _unbundled(bundle: Callable[..., Any], count: int) -> Functions:
         return (bundle,)
     first, others = bundle()
     return (first, *_unbundled(others, count - 1))
+
+
+def first_of(function: OfPoint) -> OfPoint:
+    """A function that returns the first of several results."""
+    return lambda x: function(x)[0]
