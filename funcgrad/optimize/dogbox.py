@@ -116,7 +116,8 @@ def _move(fit: DampedFit, now: _BoxedPoint, gradient: Tensor) -> Tensor:
     slope, moving = gradient * free, now.jacobian * free
     region = now.radius / now.scale
     near, far = fnp.maximum(low - now.x, -region), fnp.minimum(high - now.x, region)
-    wanted = free * least_step(moving, now.residuals, 1.0 - free)
+    tiny = float(np.finfo(slope.dtype).eps) ** 0.5 * now.scale  # for columns that depend on others
+    wanted = free * least_step(moving, now.residuals, fnp.where(free > 0.0, tiny, 1.0))
     wanted = fnp.where(fnp.all(fnp.isfinite(wanted)), wanted, -slope)
     bent = moving @ slope
     rate = (slope @ slope) / fnp.where(bent @ bent > 0.0, bent @ bent, 1.0)
