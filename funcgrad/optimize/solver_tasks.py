@@ -8,7 +8,7 @@ Under ``grad`` the program finds the solution, and the equation gives the deriva
 ...     return fg.fori_loop(0, 9, lambda _, x: x - f(x) / fg.grad(f)(x), x), (x, x, x)
 >>> task = SolverTask("newton", "", (lambda x: x * x - 2.0,), (), lambda functions: functions[0],
 ...     iterate, lambda functions, x, parameters: [])
->>> results = [program_result(task, fg.tensor(1.0), ()) for _ in range(2)]
+>>> results = [_program_result(task, fg.tensor(1.0), ()) for _ in range(2)]
 >>> results[0], results[1].point
 (None, Tensor(1.41421356))
 """
@@ -97,7 +97,7 @@ def task_solution(
     """
     name, functions = task.name, task.functions
     failed_way(failed, name)
-    by_program = None if task.is_watched else program_result(task, start, parameters)
+    by_program = None if task.is_watched else _program_result(task, start, parameters)
     if by_program is not None and not by_program.is_followed:
         x = accepted(name, by_program.point, by_program.told[0], failed, task.advice)
         return x, by_program.told, by_program.finished
@@ -130,7 +130,7 @@ def task_solution(
     return x, told, task.finish(functions, x, parameters)
 
 
-def program_result(
+def _program_result(
     task: SolverTask, start: Any, parameters: tuple[Any, ...]
 ) -> ProgramResult | None:
     """The results by a program; None if there is none."""

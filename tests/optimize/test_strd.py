@@ -7,6 +7,8 @@ prints how many digits of the worst parameter are right, and the numbers of eval
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -28,7 +30,7 @@ NAMES = [name if name in SOME else pytest.param(name, marks=pytest.mark.slow) fo
 @pytest.mark.parametrize("name", NAMES)
 def test_fits_reach_the_certified_digits(name: str) -> None:
     residuals, starts, parameters, _, squares = FITS[name]
-    tolerances = {"xtol": 1e-15, "ftol": 1e-15, "max_nfev": 20_000}
+    tolerances: dict[str, Any] = {"xtol": 1e-15, "ftol": 1e-15, "max_nfev": 20_000}
     solve = fg.jit(
         lambda x: optimize.least_squares(residuals, x, failed="keep", gtol=0.0, **tolerances)
     )
