@@ -19,10 +19,11 @@ from typing import Any, Final
 import numpy as np
 
 import funcgrad.numpy as fnp
-from funcgrad._control.carry import count_of
+from funcgrad._control.carry import count_of, placed
 from funcgrad._core.users_values import ArrayLike
 from funcgrad._hooks.result_watch import watched
 from funcgrad._transforms.reverse import grad
+from funcgrad.errors import ShapeError
 from funcgrad.implicit.direct import direct_solve
 from funcgrad.implicit.fixed_points import tolerance
 from funcgrad.implicit.unknowns import Solve, Tree
@@ -49,7 +50,7 @@ from funcgrad.optimize.solver_arguments import (
     residuals_of,
     vector_of,
 )
-from funcgrad.optimize.solver_tasks import Functions, OfPoint, SolverTask, first_of, task_solution
+from funcgrad.optimize.solver_tasks import Functions, OfPoint, SolverTask, task_solution
 from funcgrad.tensor.tensor import Tensor
 
 _ADVICE: Final = (
@@ -261,12 +262,22 @@ def _iterate(
     """Solve from a start: the solution, and (status, nit, nfev)."""
     there, setting, more = function(start)
 
+    def as_many(x: Tensor) -> Tensor:
+        r: Tensor = function(x)[0]
+        if len(r) != len(there):
+            raise placed(
+                ShapeError,
+                f"least_squares: fun returned {len(there)} residuals at the start, and {len(r)} at"
+                " another point. Return as many everywhere, and 0 for those that do not count.",
+            )
+        return r
+
     def users_jacobian(x: Tensor) -> Tensor:
         shape = len(there), x.size
         return matrix_of("least_squares with jac", functions[1](unravel(x), *more), shape, x.dtype)
 
     jacobian = users_jacobian if len(functions) == 2 else None
-    residuals = Residuals.read(first_of(function), len(there), jacobian)
+    residuals = Residuals.read(as_many, len(there), jacobian)
     steps = boxed_steps if way == "dogbox" else damped_steps
     return steps(residuals, start, setting, options, watch)
 

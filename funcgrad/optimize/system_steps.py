@@ -276,7 +276,10 @@ def _along(
     there = fnp.where(shrunk, value, now.value)
     following = memory(x - now.x, there - now.value, shrunk)
     wanted = fnp.where(has_step, step, np.inf)
-    return _moved(now, x, there, following, wanted, tests(shrunk), now.nfev + count, xtol, ftol)
+    stops = tests(shrunk)
+    singular = [(~has_step & condition, NO_SLOPE) for condition, _ in stops]
+    causes = [*singular, *stops]
+    return _moved(now, x, there, following, wanted, causes, now.nfev + count, xtol, ftol)
 
 
 def _stuck(shrunk: Tensor) -> list[tuple[Any, int]]:
