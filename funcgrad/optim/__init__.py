@@ -23,7 +23,7 @@ applies to steps: differentiate a training run in its learning rate, or batch ma
 from typing import TYPE_CHECKING
 
 from funcgrad._hints.lookup import missing_from as _missing_from
-from funcgrad.optim import projections, schedules
+from funcgrad.optim import projections, prox, schedules
 from funcgrad.optim.adafactor import AdafactorState, adafactor
 from funcgrad.optim.adam import (
     AdamState,
@@ -67,6 +67,7 @@ from funcgrad.optim.optimistic import (
 )
 from funcgrad.optim.parameter_means import AverageState, average_params, eval_params
 from funcgrad.optim.prodigy import ProdigyState, prodigy
+from funcgrad.optim.proximal import proximal_gradient
 from funcgrad.optim.rms_family import (
     AdadeltaState,
     AdagradState,
@@ -146,6 +147,8 @@ __all__ = [
     "partition",
     "prodigy",
     "projections",
+    "prox",
+    "proximal_gradient",
     "radam",
     "reduce_on_plateau",
     "rmsprop",

@@ -21,6 +21,7 @@ from funcgrad._hooks.result_watch import watched
 from funcgrad._transforms.arguments import check_function
 from funcgrad.errors import ArgumentError, ShapeError
 from funcgrad.optimize.fits import least_squares
+from funcgrad.optimize.solver_arguments import bounds_of
 from funcgrad.scipy.linalg.triangular_systems import solve_triangular
 from funcgrad.scipy.optimize.problem import check_call
 from funcgrad.tensor.tensor import Tensor
@@ -52,7 +53,8 @@ def curve_fit(
     ydata : array_like
         The measurements.
     p0 : array_like of shape (n,), optional
-        The first guess of the parameters; by default ones, as many as ``f`` takes.
+        The first guess of the parameters; by default ones, as many as ``f`` takes, or the bounds
+        next to them.
     sigma : array_like, optional
         The standard deviations of the measurements, of the shape of ``ydata``; or their covariance,
         of shape (m, m) for m measurements.
@@ -97,6 +99,8 @@ def curve_fit(
     y = fnp.asarray(ydata)
     xdata = fnp.asarray(xdata) if isinstance(xdata, list) else xdata  # as in SciPy
     start = fnp.ones(_parameter_count(f)) if p0 is None else fnp.ravel(fnp.asarray(p0))
+    limits = None if p0 is not None else bounds_of(bounds, start, name)
+    start = start if limits is None else fnp.clip(start, *limits)
     if start.dtype.kind in "iub":
         start = start.astype(float)
     weigh = _weighing(sigma, y)

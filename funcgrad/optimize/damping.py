@@ -20,9 +20,9 @@ import numpy as np
 import funcgrad.numpy as fnp
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._control.choices import cond
-from funcgrad._control.whiles import while_loop
 from funcgrad._core.pytrees import pytree
 from funcgrad._transforms.jacobian import jacfwd, jacrev
+from funcgrad.optimize.iterations import Watch, looped
 from funcgrad.optimize.robust_losses import cost_of, weighted
 from funcgrad.optimize.solution import (
     NOT_FINITE,
@@ -36,6 +36,7 @@ from funcgrad.scipy.linalg.triangular_systems import cho_factor, cho_solve
 from funcgrad.tensor.tensor import Tensor
 
 _FIRST_DAMPING: Final = 1e-3
+_LEAST_DAMPING: Final = 1e-13  # after a step that failed
 _FASTEST: Final = 0.1
 
 
@@ -47,23 +48,37 @@ class DampingOptions:
     ----------
     damped : bool
         Whether steps that succeed leave damping; without it they are steps of Gauss and Newton.
-    scale : Tensor or None
-        The scales of the unknowns; None takes the lengths of the Jacobian's columns.
     loss : str
-    f_scale : Tensor or float
     ftol, xtol, gtol : float
         The tolerances of the change of the cost, of the step, and of the gradient.
     max_nfev : int
     """
 
     damped: bool
-    scale: Any
     loss: str
-    f_scale: Any
     ftol: float
     xtol: float
     gtol: float
     max_nfev: int
+
+
+class FitSetting(NamedTuple):
+    """Values that a fit depends on, besides its residuals.
+
+    Attributes
+    ----------
+    low, high : Tensor or None
+        The bounds.
+    scale : Tensor or None
+        The scales of the unknowns; None takes the lengths of the Jacobian's columns.
+    f_scale : Tensor or float
+        The residual from which on it counts as an outlier.
+    """
+
+    low: Any
+    high: Any
+    scale: Any
+    f_scale: Any
 
 
 class Normal(NamedTuple):
@@ -86,27 +101,49 @@ class _FitState:
     status: Tensor
 
 
+class Residuals(NamedTuple):
+    """The residuals of a problem, and both them and their Jacobian."""
+
+    value: Callable[[Tensor], Tensor]
+    linear: Callable[[Tensor], tuple[Tensor, Tensor]]
+
+    @classmethod
+    def read(
+        cls,
+        value: Callable[[Tensor], Tensor],
+        count: int,
+        jacobian: Callable[[Tensor], Tensor] | None = None,
+    ) -> Residuals:
+        """Take the Jacobian if there is one, else derive so many residuals."""
+        if jacobian is not None:
+            return cls(value, lambda x: (value(x), jacobian(x)))
+        return cls(value, lambda x: residuals_and_jacobian(value, x, count))
+
+
 @dataclass(frozen=True, slots=True)
-class _Fit:
+class DampedFit:
     """The residuals of a problem, and how to step."""
 
-    residuals: Callable[[Tensor], Tensor]
-    low: Tensor | None
-    high: Tensor | None
+    residuals: Residuals
+    setting: FitSetting
     options: DampingOptions
-    count: int
 
     def clipped(self, x: Tensor) -> Tensor:
-        low, high = self.low, self.high
-        return x if low is None or high is None else fnp.clip(x, low, high)
+        low, high = self.setting.low, self.setting.high
+        return x if low is None else fnp.clip(x, low, high)
 
     def cost(self, residuals: Tensor, dtype: np.dtype[Any]) -> Tensor:
-        return cost_of(residuals, self.options.loss, self.options.f_scale).astype(dtype)
+        return cost_of(residuals, self.options.loss, self.setting.f_scale).astype(dtype)
+
+    def linear(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Residuals and Jacobian of the sum of squares that approximates the cost."""
+        r, jacobian = self.residuals.linear(x)
+        r, jacobian = weighted(r, jacobian, self.options.loss, self.setting.f_scale)
+        return r.astype(x.dtype), jacobian.astype(x.dtype)
 
     def normal(self, x: Tensor) -> Normal:
-        r, jacobian = residuals_and_jacobian(self.residuals, x, self.count)
-        r, jacobian = weighted(r, jacobian, self.options.loss, self.options.f_scale)
-        return Normal((jacobian.T @ jacobian).astype(x.dtype), (r @ jacobian).astype(x.dtype))
+        r, jacobian = self.linear(x)
+        return Normal(jacobian.T @ jacobian, r @ jacobian)
 
     def slope(self, x: Tensor, gradient: Tensor) -> Tensor:
         """The greatest element of the gradient, without unknowns that are held at a bound."""
@@ -114,9 +151,10 @@ class _Fit:
 
     def free(self, x: Tensor, gradient: Tensor) -> Any:
         """1 for unknowns that may move, 0 at a bound towards which the cost falls."""
-        if self.low is None or self.high is None:
+        low, high = self.setting.low, self.setting.high
+        if low is None:
             return fnp.ones_like(x)
-        held = ((x <= self.low) & (gradient > 0.0)) | ((x >= self.high) & (gradient < 0.0))
+        held = ((x <= low) & (gradient > 0.0)) | ((x >= high) & (gradient < 0.0))
         return fnp.where(held, 0.0, 1.0).astype(x.dtype)
 
     def start(self, x: Tensor, residuals: Tensor) -> _FitState:
@@ -127,7 +165,7 @@ class _Fit:
             x,
             cost,
             normal,
-            _scale(normal.matrix, fnp.zeros_like(x), self.options.scale),
+            _scale(normal.matrix, fnp.zeros_like(x), self.setting.scale),
             fnp.asarray(_FIRST_DAMPING if self.options.damped else 0.0).astype(x.dtype),
             fnp.asarray(2.0).astype(x.dtype),
             fnp.asarray(0),
@@ -145,14 +183,16 @@ class _Fit:
         wanted = _move(matrix, gradient * free, state.scale, state.damping, free)
         trial = self.clipped(state.x + wanted)
         move = trial - state.x
-        cost = self.cost(self.residuals(trial), dtype)
+        cost = self.cost(self.residuals.value(trial), dtype)
         decrease = state.cost - cost
         promised = -(gradient @ move + 0.5 * (move @ (matrix @ move)))
         ratio = fnp.where(promised > 0.0, decrease / fnp.where(promised > 0.0, promised, 1.0), 0.0)
-        better = (decrease > 0.0) & (promised > 0.0)
+        noise = 4.0 * float(np.finfo(dtype).eps) * state.cost
+        is_hidden = (fnp.abs(decrease) <= noise) & (promised <= noise)  # by rounding
+        better = ((decrease > 0.0) | is_hidden) & (promised > 0.0)
         following = cond(better, self.normal, lambda _: state.normal, trial)
         shrunk = state.damping * fnp.maximum(_FASTEST, 1.0 - (2.0 * ratio - 1.0) ** 3)
-        grown = fnp.maximum(state.damping * state.growth, _FIRST_DAMPING / 1e3)
+        grown = fnp.maximum(state.damping * state.growth, _LEAST_DAMPING)
         size, least = fnp.sqrt(move @ move), options.ftol * state.cost
         is_flat = better & (self.slope(trial, following.gradient) <= options.gtol)
         is_level = (fnp.abs(decrease) <= least) & (promised <= least) & (ratio <= 2.0)
@@ -161,7 +201,7 @@ class _Fit:
             fnp.where(better, trial, state.x),
             fnp.where(better, cost, state.cost),
             following,
-            _scale(following.matrix, state.scale, options.scale),
+            _scale(following.matrix, state.scale, self.setting.scale),
             fnp.where(better, shrunk if options.damped else 0.0, grown).astype(dtype),
             fnp.where(better, 2.0, 2.0 * state.growth).astype(dtype),
             state.nit + 1,
@@ -173,17 +213,16 @@ class _Fit:
 
 
 def damped_steps(
-    residuals: Callable[[Tensor], Tensor],
+    residuals: Residuals,
     x: Tensor,
-    low: Tensor | None,
-    high: Tensor | None,
+    setting: FitSetting,
     options: DampingOptions,
+    watch: Watch | None = None,
 ) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor]]:
     """Iterate from a point to a minimum of the cost; return it with (status, nit, nfev)."""
-    x = x if low is None or high is None else fnp.clip(x, low, high)
-    there = residuals(x)
-    fit = _Fit(residuals, low, high, options, len(there))
-    ended = while_loop(fit.goes_on, fit.step, fit.start(x, there))
+    fit = DampedFit(residuals, setting, options)
+    x = fit.clipped(x)
+    ended = looped(fit.goes_on, fit.step, fit.start(x, residuals.value(x)), watch)
     return ended.x, (ended.status, ended.nit, ended.nfev)
 
 
@@ -198,6 +237,12 @@ def residuals_and_jacobian(
 
     jacobian, r = (jacrev if count < x.shape[0] else jacfwd)(twice, has_aux=True)(x)
     return r, jacobian
+
+
+def first_scale(lengths: Tensor, before: Tensor) -> Tensor:
+    """Scales that never shrink; 1 for a column of zeros at first."""
+    lengths = fnp.where(lengths > 0.0, lengths, fnp.where(before > 0.0, before, 1.0))
+    return fnp.maximum(lengths, before).astype(before.dtype)
 
 
 def _scale(matrix: Tensor, before: Tensor, chosen: Any) -> Tensor:

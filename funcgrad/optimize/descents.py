@@ -2,7 +2,8 @@
 
 >>> import funcgrad as fg
 >>> f = lambda x: (x[0] - 1.0) ** 2 + 10.0 * (x[1] - x[0] ** 2) ** 2
->>> ended = descended(f, fg.tensor([-1.0, 1.0]), None, "bfgs", DescentOptions(1e-8, 100))
+>>> options = DescentOptions(1e-8, 100)
+>>> ended = descended(Objective.derived(f), fg.tensor([-1.0, 1.0]), None, "bfgs", options)
 >>> ended.x, int(ended.status)
 (Tensor([1., 1.]), 1)
 """
@@ -22,6 +23,7 @@ from funcgrad._transforms.jacobian import hessian, hvp
 from funcgrad._transforms.reverse import value_and_grad
 from funcgrad.optim.lbfgs import PairMemory
 from funcgrad.optim.lbfgs_search import Conditions, LinePlace, searched
+from funcgrad.optimize.iterations import Watch, looped
 from funcgrad.optimize.solution import (
     NO_PROGRESS,
     NOT_FINITE,
@@ -39,7 +41,47 @@ _PAIRS: Final = 10  # how many steps L-BFGS remembers
 _EVALUATIONS: Final = 20  # the most evaluations of a line search
 
 Bounds = tuple[Tensor, Tensor] | None
-Objective = Callable[[Tensor], Tensor]
+
+
+class Objective(NamedTuple):
+    """A function with its derivatives.
+
+    Attributes
+    ----------
+    value : callable
+        ``value(x)``
+    slope : callable
+        ``slope(x)`` is the value and the gradient.
+    product : callable
+        ``product(x, v)`` is the product of the Hessian with a vector.
+    hessian : callable
+        ``hessian(x)``
+    """
+
+    value: Callable[[Tensor], Tensor]
+    slope: Callable[[Tensor], tuple[Tensor, Tensor]]
+    product: Callable[[Tensor, Tensor], Tensor]
+    hessian: Callable[[Tensor], Tensor]
+
+    @classmethod
+    def derived(cls, f: Callable[[Tensor], Tensor]) -> Objective:
+        """Derive a function."""
+        return cls(f, value_and_grad(f), lambda x, v: hvp(f, (x,), (v,)), hessian(f))
+
+    def plus(self, f: Callable[[Tensor], Tensor]) -> Objective:
+        """The sum with another function, which is derived."""
+        term = Objective.derived(f)
+
+        def slope(x: Tensor) -> tuple[Tensor, Tensor]:
+            (value, gradient), (more, change) = self.slope(x), term.slope(x)
+            return value + more, gradient + change
+
+        return Objective(
+            lambda x: self.value(x) + f(x),
+            slope,
+            lambda x, v: self.product(x, v) + term.product(x, v),
+            lambda x: self.hessian(x) + term.hessian(x),
+        )
 
 
 class DescentOptions(NamedTuple):
@@ -72,14 +114,18 @@ class Descent:
 
 
 def descended(
-    f: Objective, x: Tensor, bounds: Bounds, method: str, options: DescentOptions
+    f: Objective,
+    x: Tensor,
+    bounds: Bounds,
+    method: str,
+    options: DescentOptions,
+    watch: Watch | None = None,
 ) -> Descent:
     """Iterate from a point to a minimum."""
-    evaluate = value_and_grad(f)
     step = _line_step if method in _LINES else _region_step
 
     x = _clipped(x, bounds)
-    value, gradient = evaluate(x)
+    value, gradient = f.slope(x)
     finite = fnp.isfinite(value) & fnp.all(fnp.isfinite(gradient))
     status = first_status(
         [(~finite, NOT_FINITE), (slope_of(x, gradient, bounds) <= options.gtol, SMALL_SLOPE)]
@@ -95,7 +141,7 @@ def descended(
     def advance(now: Descent) -> Descent:
         return step(f, now, bounds, method, settings)
 
-    return while_loop(goes_on, advance, start)
+    return looped(goes_on, advance, start, watch)
 
 
 def _clipped(x: Tensor, bounds: Bounds) -> Tensor:
@@ -120,7 +166,7 @@ def _first_memory(method: str, f: Objective, x: Tensor) -> Any:
         return _Inverse(fnp.eye(len(x), dtype=x.dtype), fnp.asarray(True))
     if method == "l-bfgs":
         return PairMemory.empty(_PAIRS, x)
-    return _Region(hessian(f)(x) if method == "trust-exact" else (), fnp.ones((), x.dtype))
+    return _Region(f.hessian(x) if method == "trust-exact" else (), fnp.ones((), x.dtype))
 
 
 def _ended(
@@ -165,7 +211,6 @@ def _line_step(
     Sources: Nocedal and Wright, "Numerical optimization", 2006, chapters 6 and 7; Bertsekas,
     "Projected Newton methods for optimization problems with simple constraints", 1982.
     """
-    evaluate = value_and_grad(f)
     free = _free_of(now.x, now.gradient, bounds)
     slope = now.gradient * free
     direction = free * _direction(now, method, slope, None if bounds is None else free)
@@ -175,7 +220,7 @@ def _line_step(
     def along(rate: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         raw = now.x + rate.astype(now.x.dtype) * direction
         point = _clipped(raw, bounds)
-        value, gradient = evaluate(point)
+        value, gradient = f.slope(point)
         moving = direction * (point == raw)
         return value.astype(float), (gradient @ moving).astype(float), gradient
 
@@ -263,7 +308,7 @@ def _region_step(
     slope = now.gradient * free
 
     def product(v: Tensor) -> Tensor:
-        return now.memory.hessian @ v if method == "trust-exact" else hvp(f, (now.x,), (v,))
+        return now.memory.hessian @ v if method == "trust-exact" else f.product(now.x, v)
 
     if method == "trust-exact":
         masked = matrix * free[:, None] * free + fnp.diag(1.0 - free)
@@ -272,7 +317,7 @@ def _region_step(
         step = free * _truncated(lambda v: free * product(free * v), slope, radius)
     trial = _clipped(now.x + step, bounds)
     step = trial - now.x
-    value, gradient = value_and_grad(f)(trial)
+    value, gradient = f.slope(trial)
     promised = -(now.gradient @ step + 0.5 * (step @ product(step)))
     decrease = now.value - value
     noise = options.noise
@@ -291,7 +336,7 @@ def _region_step(
     )
     x = fnp.where(better, trial, now.x)
     if method == "trust-exact":
-        matrix = cond(better, hessian(f), lambda _: now.memory.hessian, trial)
+        matrix = cond(better, f.hessian, lambda _: now.memory.hessian, trial)
     lost = radius <= 4.0 * float(np.finfo(x.dtype).eps) * (1.0 + _length(x))
     return _ended(
         now,

@@ -16,27 +16,41 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
+import numpy as np
+
 import funcgrad.numpy as fnp
-from funcgrad._base.floating_errors import ignoring
-from funcgrad._control.carry import count_of
+from funcgrad._control.carry import count_of, placed
+from funcgrad._core.users_values import ArrayLike
 from funcgrad._hooks.result_watch import watched
 from funcgrad._transforms.reverse import grad
+from funcgrad.errors import ShapeError
 from funcgrad.implicit.direct import direct_solve
 from funcgrad.implicit.fixed_points import tolerance
-from funcgrad.implicit.roots import root_of
 from funcgrad.implicit.unknowns import Solve, Tree
-from funcgrad.optimize.damping import DampingOptions, damped_steps, residuals_and_jacobian
+from funcgrad.optimize.damping import (
+    DampingOptions,
+    FitSetting,
+    Residuals,
+    damped_steps,
+    residuals_and_jacobian,
+)
+from funcgrad.optimize.dogbox import boxed_steps
+from funcgrad.optimize.iterations import Watch, watch_of
 from funcgrad.optimize.robust_losses import LOSSES, cost_of
-from funcgrad.optimize.solution import Solution, accepted, failed_way
+from funcgrad.optimize.solution import Solution
 from funcgrad.optimize.solver_arguments import (
     as_vector,
     bounds_of,
+    check_feasible,
     checked,
     chosen,
+    form_of,
+    matrix_of,
     off_minimum,
     residuals_of,
     vector_of,
 )
+from funcgrad.optimize.solver_tasks import Functions, OfPoint, SolverTask, task_solution
 from funcgrad.tensor.tensor import Tensor
 
 _ADVICE: Final = (
@@ -52,6 +66,7 @@ def least_squares(
     *,
     args: Any = (),
     method: str = "lm",
+    jac: Callable[..., Any] | str | None = None,
     bounds: Any = None,
     loss: str = "linear",
     f_scale: Any = 1.0,
@@ -60,6 +75,7 @@ def least_squares(
     xtol: float = 1e-8,
     gtol: float = 1e-8,
     max_nfev: int | None = None,
+    callback: Callable[..., Any] | None = None,
     derivative: str = "implicit",
     tangent_solve: Solve = direct_solve,
     failed: str = "raise",
@@ -79,10 +95,16 @@ def least_squares(
         The starting point. The derivative with respect to it is 0.
     args : tuple
         Further arguments of ``fun``; anything else than a tuple is one argument.
-    method : {"lm", "gn"}
-        Steps of Levenberg and Marquardt, which are damped as far as is needed, or of Gauss and
-        Newton, which are damped only after a step that made the cost greater.
-    bounds : pair, optional
+    method : {"lm", "dogbox", "gn"}
+        Steps of Levenberg and Marquardt, which are damped as far as is needed; dogleg steps in the
+        common part of a box and the bounds, by orthogonal factors, for problems whose normal
+        equations lose digits; or steps of Gauss and Newton, which are damped only after a step that
+        made the cost greater.
+    jac : callable, optional
+        ``jac(x, *args)`` returns the Jacobian that the steps take, dense or sparse, of shape (m, n)
+        for the vectors of all elements. By default it is computed exactly, also where SciPy's words
+        such as "2-point" ask for differences.
+    bounds : pair or scipy.optimize.Bounds, optional
         ``(lower, upper)``: each is None, a number, or a pytree prefix of x. Steps are projected to
         them, and unknowns at a bound towards which the cost falls are held there.
     loss : {"linear", "soft_l1", "huber", "cauchy", "arctan"}
@@ -98,6 +120,10 @@ def least_squares(
         derivatives of the solution choose a small ``xtol``: they are as accurate as the solution.
     max_nfev : int, optional
         The greatest number of evaluations; 100 for each unknown by default.
+    callback : callable, optional
+        ``callback(intermediate_result)`` with a ``Solution``, or ``callback(x)``, is called after
+        each step; ``StopIteration`` stops the solver. With it Python makes the steps, also under
+        ``jit`` and ``vmap``, of one example after the other.
     derivative : {"implicit", "steps"}
         Differentiate the equation that holds at the solution, at the cost of one linear system, or
         the steps of the solver.
@@ -121,7 +147,7 @@ def least_squares(
     DtypeError
         The unknown is complex or an integer, or the residuals are not floating-point.
     ArgumentError, TreeError, ShapeError
-        An option is not allowed, or the bounds do not fit.
+        An option is not allowed, the bounds do not fit, or x0 lies outside of them.
 
     See Also
     --------
@@ -154,83 +180,131 @@ def least_squares(
     """
     name = "least_squares"
     more = checked(name, fun, x0, args, derivative, tangent_solve)
-    failed_way(failed, name)
+    way = chosen(name, "method", method, ("lm", "dogbox", "gn"))
     x0 = as_vector(x0)
     vector, unravel = vector_of(x0, name)
     limits = bounds_of(bounds, x0, name)
+    check_feasible(vector, limits, name)
     options = DampingOptions(
-        chosen(name, "method", method, ("lm", "gn")) == "lm",
-        None if isinstance(x_scale, str) and x_scale == "jac" else fnp.asarray(x_scale),
+        way == "lm",
         chosen(name, "loss", loss, tuple(LOSSES)),
-        f_scale,
-        tolerance(name, "ftol", ftol),
-        tolerance(name, "xtol", xtol),
-        tolerance(name, "gtol", gtol),
+        *_tolerances(ftol, xtol, gtol),
         100 * max(vector.size, 1) if max_nfev is None else count_of(name, "max_nfev", max_nfev),
     )
-    problem = partial(_problem, fun, unravel)
-    parameters = (*(limits or (None, None)), *more)
-    solve = partial(_damped, options, failed)
-    if derivative == "steps":
-        fit, told = solve(partial(_with_parameters, problem, parameters), vector, ())
-    else:
-        fit, told = root_of(
-            name,
-            problem,
-            vector,
-            parameters,
-            solve,
-            tangent_solve,
-            what="x0",
-            equation=partial(_stationary, options.loss, f_scale),
-            is_like_unknown=False,
-            symmetric=limits is None,
-            has_aux=True,
-            failed="raise" if failed == "raise" else "nan",
-        )
+    setting = _setting(limits, x_scale, f_scale, options.loss, vector.dtype)
+    watch = watch_of(name, callback, partial(_reported, unravel))
+    task = SolverTask(
+        name,
+        _ADVICE,
+        (fun, jac) if callable(jac) else (fun,),
+        (options, way, form_of(x0)),
+        partial(_problem, unravel),
+        partial(_iterate, options, way, unravel, watch),
+        partial(_finish, unravel),
+        is_watched=callback is not None,
+    )
+    fit, told, (jacobian,) = task_solution(
+        task,
+        vector,
+        (setting, *more),
+        derivative,
+        failed,
+        tangent_solve,
+        what="x0",
+        equation=partial(_stationary, options.loss),
+        is_like_unknown=False,
+        symmetric=limits is None,
+    )
     x = unravel(fit)
-    values = fun(x, *more)
-    residuals = partial(_residuals, problem, more)
-    jacobian = residuals_and_jacobian(residuals, fit, len(residuals_of(values, name)))[1]
-    return Solution(x, values, told[0], told[1], told[2], jacobian)
+    return Solution(x, fun(x, *more), *told, jacobian)
 
 
-def _problem(
-    fun: Callable[..., Any],
+def _tolerances(ftol: float, xtol: float, gtol: float) -> tuple[float, float, float]:
+    name = "least_squares"
+    close = tolerance(name, "ftol", ftol), tolerance(name, "xtol", xtol)
+    return (*close, tolerance(name, "gtol", gtol))
+
+
+def _setting(
+    limits: tuple[Tensor, Tensor] | None,
+    x_scale: object,
+    f_scale: ArrayLike,
+    loss: str,
+    dtype: np.dtype[Any],
+) -> FitSetting:
+    """The values that a fit depends on, as tensors."""
+    low, high = limits or (None, None)
+    scale = None if isinstance(x_scale, str) and x_scale == "jac" else fnp.asarray(x_scale)
+    limit = None if loss == "linear" else fnp.asarray(f_scale).astype(dtype)
+    return FitSetting(low, high, scale, limit)
+
+
+def _problem(unravel: Callable[[Any], Any], functions: Functions) -> Callable[..., Any]:
+    """The function that gives the residuals at a point as a vector, and the setting."""
+    fun = functions[0]
+
+    def problem(point: Tensor, setting: FitSetting, *values: Tree) -> Any:
+        residuals = residuals_of(fun(unravel(point), *values), "least_squares")
+        return residuals, setting, values
+
+    return problem
+
+
+def _iterate(
+    options: DampingOptions,
+    way: str,
     unravel: Callable[[Any], Any],
-    point: Tensor,
-    low: Any,
-    high: Any,
-    *values: Tree,
-) -> Any:
-    """The residuals at a point as a vector, and the bounds."""
-    return residuals_of(fun(unravel(point), *values), "least_squares"), low, high
-
-
-def _residuals(problem: Callable[..., Any], more: tuple[Any, ...], point: Tensor) -> Tensor:
-    return problem(point, None, None, *more)[0]
-
-
-def _damped(
-    options: DampingOptions, failed: str, function: Callable[[Any], Any], start: Tensor, _: Tree
+    watch: Watch | None,
+    functions: Functions,
+    function: OfPoint,
+    start: Tensor,
 ) -> Any:
     """Solve from a start: the solution, and (status, nit, nfev)."""
-    _, low, high = function(start)
-    with ignoring():  # a trial step may go too far
-        x, told = damped_steps(lambda point: function(point)[0], start, low, high, options)
-    return accepted("least_squares", x, told[0], failed, _ADVICE), told
+    there, setting, more = function(start)
+
+    def as_many(x: Tensor) -> Tensor:
+        r: Tensor = function(x)[0]
+        if len(r) != len(there):
+            raise placed(
+                ShapeError,
+                f"least_squares: fun returned {len(there)} residuals at the start, and {len(r)} at"
+                " another point. Return as many everywhere, and 0 for those that do not count.",
+            )
+        return r
+
+    def users_jacobian(x: Tensor) -> Tensor:
+        shape = len(there), x.size
+        return matrix_of("least_squares with jac", functions[1](unravel(x), *more), shape, x.dtype)
+
+    jacobian = users_jacobian if len(functions) == 2 else None
+    residuals = Residuals.read(as_many, len(there), jacobian)
+    steps = boxed_steps if way == "dogbox" else damped_steps
+    return steps(residuals, start, setting, options, watch)
 
 
-def _with_parameters(function: Callable[..., Any], parameters: tuple[Any, ...], x: Any) -> Any:
-    return function(x, *parameters)
+def _reported(unravel: OfPoint, state: Any) -> Solution[Any]:
+    """The state of an iteration as a result, whose ``fun`` is the cost."""
+    return Solution(unravel(state.x), state.cost, state.status, state.nit, state.nfev)
 
 
-def _stationary(loss: str, f_scale: Any, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _finish(
+    unravel: Callable[[Any], Any], functions: Functions, fit: Tensor, parameters: tuple[Any, ...]
+) -> list[Tensor]:
+    """The Jacobian at the solution."""
+    problem = _problem(unravel, functions)
+
+    def residuals(point: Tensor) -> Tensor:
+        return problem(point, *parameters)[0]
+
+    return [residuals_and_jacobian(residuals, fit, len(residuals(fit)))[1]]
+
+
+def _stationary(loss: str, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """The equation that holds at a minimum: its function of x is 0 there."""
 
     def equation(x: Tensor) -> Tensor:
-        slope = grad(lambda point: cost_of(function(point)[0], loss, f_scale))(x)
-        _, low, high = function(x)
-        return off_minimum(x, slope, (low, high))
+        _, setting, _ = function(x)
+        slope = grad(lambda point: cost_of(function(point)[0], loss, setting.f_scale))(x)
+        return off_minimum(x, slope, (setting.low, setting.high))
 
     return equation

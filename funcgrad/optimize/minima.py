@@ -10,52 +10,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
 import numpy as np
 
 import funcgrad.numpy as fnp
-from funcgrad._base.floating_errors import ignoring
 from funcgrad._control.carry import count_of, placed
-from funcgrad._control.whiles import while_loop
-from funcgrad._core.pytrees import pytree
 from funcgrad._hooks.result_watch import watched
-from funcgrad._transforms.arguments import scalar, unwrap
-from funcgrad._transforms.reverse import grad, value_and_grad
+from funcgrad._transforms.reverse import grad
 from funcgrad.errors import ArgumentError
 from funcgrad.implicit.direct import direct_solve
 from funcgrad.implicit.fixed_points import tolerance
-from funcgrad.implicit.roots import root_of
 from funcgrad.implicit.unknowns import Solve
-from funcgrad.optimize.constraints import Constraint, constraints_of, joined_limits
-from funcgrad.optimize.descents import METHODS, DescentOptions, descended, slope_of
+from funcgrad.optimize.augmented import constrained
+from funcgrad.optimize.constraints import Constraint, constraints_of
+from funcgrad.optimize.descents import METHODS, DescentOptions, Objective, descended
+from funcgrad.optimize.iterations import Watch, watch_of
+from funcgrad.optimize.objectives import UsersObjective, with_derivatives
 from funcgrad.optimize.simplex import simplex_minimum
-from funcgrad.optimize.solution import (
-    INFEASIBLE,
-    RUNNING,
-    SMALL_DECREASE,
-    Solution,
-    accepted,
-    failed_way,
-    first_status,
-)
+from funcgrad.optimize.solution import Solution
 from funcgrad.optimize.solver_arguments import (
     as_vector,
     bounds_of,
     checked,
     chosen,
+    form_of,
     off_minimum,
     vector_of,
+    with_options,
 )
+from funcgrad.optimize.solver_tasks import Functions, OfPoint, SolverTask, task_solution
 from funcgrad.tensor.tensor import Tensor
 
 _ADVICE: Final = (
     "Start closer to the minimum, allow more steps by maxiter, raise tol, or try another method;"
     " failed='keep' returns the best point so far."
 )
-_ROUNDS: Final = 40  # the most corrections of the multipliers
 
 
 @watched
@@ -65,9 +57,14 @@ def minimize(
     args: Any = (),
     method: str | None = None,
     *,
+    jac: Callable[..., Any] | bool | None = None,
+    hess: Callable[..., Any] | None = None,
+    hessp: Callable[..., Any] | None = None,
     bounds: Any = None,
     constraints: Any = (),
     tol: float | None = None,
+    callback: Callable[..., Any] | None = None,
+    options: Mapping[str, Any] | None = None,
     maxiter: int | None = None,
     derivative: str = "implicit",
     tangent_solve: Solve = direct_solve,
@@ -92,9 +89,15 @@ def minimize(
         "newton-cg" takes products with the Hessian, within a region in which its model holds (as
         SciPy's trust-ncg); "trust-exact" takes the whole Hessian, for up to some hundred unknowns
         where others get stuck. "nelder-mead" needs no derivative of a rough function.
-    bounds : pair, optional
-        ``(lower, upper)``: each is None, a number, or a pytree prefix of x. Steps are projected to
-        them.
+    jac, hess, hessp : callable, optional
+        ``jac(x, *args)`` is the gradient, a tree like x; ``hess(x, *args)`` the matrix of second
+        derivatives, dense or sparse, of shape (n, n) for the vector of all elements;
+        ``hessp(x, p, *args)`` its product with a tree p, a tree like x. With ``jac=True`` the
+        function returns its value and the gradient. The steps take these in place of the computed
+        ones. The derivatives of the minimum are those of ``fun`` in any case.
+    bounds : pair, sequence of pairs, or scipy.optimize.Bounds, optional
+        A tuple ``(lower, upper)``: each is None, a number, or a pytree prefix of x. Or, as in
+        SciPy, a list of a pair for each element of the array x. Steps are projected to them.
     constraints : dict, scipy.optimize.NonlinearConstraint, or a sequence of these
         ``{"type": "eq", "fun": c}`` for c(x) = 0, ``{"type": "ineq", "fun": c}`` for c(x) >= 0, as
         in SciPy, with functions of the tree; ``"args"`` are their further arguments.
@@ -102,6 +105,12 @@ def minimize(
         The solver stops if no element of the gradient (with constraints, of the Lagrangian) is
         above it, and no constraint is violated by more; for "nelder-mead", the size of the simplex
         and the difference of its values. The default is the machine epsilon to the power 0.5.
+    callback : callable, optional
+        ``callback(x)``, or ``callback(intermediate_result)`` with a ``Solution``, is called after
+        each step; ``StopIteration`` stops the solver. With it Python makes the steps, also under
+        ``jit`` and ``vmap``, of one example after the other.
+    options : dict, optional
+        ``maxiter`` and ``gtol``, another name of ``tol``.
     maxiter : int, optional
         The greatest number of steps; 200 for each unknown by default, and 2000 at most.
     derivative : {"implicit", "steps"}
@@ -163,82 +172,90 @@ def minimize(
     (Tensor([-0.70710678, -0.70710678]), (Tensor([0.70710678]),))
     """
     name = "minimize"
+    fun, derivatives = with_derivatives(fun, {"jac": jac, "hess": hess, "hessp": hessp})
     more = checked(name, fun, x0, args, derivative, tangent_solve)
-    failed_way(failed, name)
     way = chosen(name, "method", "bfgs" if method is None else method, (*METHODS, "nelder-mead"))
     x0 = as_vector(x0)
     vector, unravel = vector_of(x0, name)
     limits = bounds_of(bounds, x0, name)
-    limited = constraints_of(constraints, name)
+    limited = _constraints(constraints, way)
+    stop = _stop(vector, tol, maxiter, options)
+    sizes = [len(constraint.at(x0).values) for constraint in limited]
+    watch = watch_of(name, callback, partial(_reported, unravel))
+    form = UsersObjective(unravel, tuple(derivatives))
+    task = SolverTask(
+        name,
+        _ADVICE,
+        (fun, *derivatives.values(), *[constraint.fun for constraint in limited]),
+        (way, stop, form.words, form_of(x0)),
+        form.problem,
+        partial(_iterate, way, stop, form, watch),
+        form.finish,
+        is_watched=callback is not None,
+    )
+    point, told, (value, gradient) = task_solution(
+        task,
+        (vector, fnp.zeros(sum(sizes), vector.dtype)),
+        (limits, more, tuple([tuple(constraint[1:]) for constraint in limited])),
+        derivative,
+        failed,
+        tangent_solve,
+        what="x0",
+        equation=_stationary,
+        is_like_unknown=False,
+        symmetric=limits is None and not limited,
+    )
+    x, slope = unravel(point[0]), unravel(gradient)
+    multipliers = fnp.split(point[1], np.cumsum(sizes)[:-1].tolist()) if limited else ()
+    return Solution(x, value, *told, slope, tuple(multipliers))
+
+
+def _constraints(constraints: object, way: str) -> tuple[Constraint, ...]:
+    limited = constraints_of(constraints, "minimize")
     if limited and way == "nelder-mead":
         raise placed(
             ArgumentError, "minimize: 'nelder-mead' takes no constraints. Choose another method."
         )
+    return limited
+
+
+def _stop(
+    vector: Tensor, tol: float | None, maxiter: int | None, options: Mapping[str, Any] | None
+) -> DescentOptions:
+    """When to stop, where None means the default."""
+    name = "minimize"
+    wanted = with_options(name, options, gtol=tol, maxiter=maxiter)
+    gtol, steps = wanted["gtol"], wanted["maxiter"]
+    close = float(np.sqrt(np.finfo(vector.dtype).eps))
     most = min(200 * max(vector.size, 1), 2000)
-    stop = DescentOptions(
-        float(np.sqrt(np.finfo(vector.dtype).eps)) if tol is None else tolerance(name, "tol", tol),
-        most if maxiter is None else count_of(name, "maxiter", maxiter),
+    return DescentOptions(
+        close if gtol is None else tolerance(name, "tol", gtol),
+        most if steps is None else count_of(name, "maxiter", steps),
     )
-    sizes = [len(constraint.at(x0).values) for constraint in limited]
-    start = vector, fnp.zeros(sum(sizes), vector.dtype)
-    parameters = limits, more, tuple([tuple(constraint[1:]) for constraint in limited])
-    problem = partial(_problem, fun, unravel, [constraint.fun for constraint in limited])
-    solve = partial(_solved, way, stop, failed)
-    if derivative == "steps":
-        point, told = solve(lambda z: problem(z, *parameters), start, ())
-    else:
-        point, told = root_of(
-            name,
-            problem,
-            start,
-            parameters,
-            solve,
-            tangent_solve,
-            what="x0",
-            equation=_stationary,
-            is_like_unknown=False,
-            symmetric=limits is None and not limited,
-            has_aux=True,
-            failed="raise" if failed == "raise" else "nan",
-        )
-    x = unravel(point[0])
-    value, gradient = value_and_grad(lambda p: fun(p, *more))(x)
-    multipliers = fnp.split(point[1], np.cumsum(sizes)[:-1].tolist()) if limited else ()
-    return Solution(x, value, told[0], told[1], told[2], gradient, tuple(multipliers))
 
 
-def _problem(
-    fun: Callable[..., Any],
-    unravel: Callable[[Any], Any],
-    functions: Sequence[Callable[..., Any]],
-    point: tuple[Tensor, Tensor],
-    ends: Any,
-    values: Any,
-    sides: Any,
-) -> Any:
-    """The value at a point (x, multipliers), the bounds, and the values of the constraints."""
-    x = unravel(point[0])
-    value = fun(x, *values)
-    scalar("minimize", unwrap(value, "minimize"))
-    pairs = zip(functions, sides, strict=True)
-    limits = [Constraint(function, *side).at(x) for function, side in pairs]
-    return fnp.asarray(value), ends, joined_limits(limits) if limits else None
+def _reported(unravel: OfPoint, state: Any) -> Solution[Any]:
+    """The state of an iteration as a result."""
+    value = getattr(state, "value", None)
+    return Solution(unravel(state.x), value, state.status, state.nit, state.nfev)
 
 
-def _solved(
+def _iterate(
     method: str,
     stop: DescentOptions,
-    failed: str,
-    function: Callable[[Any], Any],
-    begin: Any,
-    _: Any,
+    form: UsersObjective,
+    watch: Watch | None,
+    functions: Functions,
+    function: OfPoint,
+    begin: tuple[Tensor, Tensor],
 ) -> Any:
     """Solve from a start: the point (x, multipliers), and (status, nit, nfev)."""
-    _, ends, limited = function(begin)
-    run = _unconstrained if limited is None else _constrained
-    with ignoring():  # a trial step may go too far
-        point, told = run(function, begin, ends, method, stop)
-    return accepted("minimize", point, told[0], failed, _ADVICE), told
+    _, ends, limited, more = function(begin)
+    objective = form.objective(functions, lambda p: function((p, begin[1]))[0], more)
+    if limited is None:
+        return _unconstrained(objective, begin, ends, method, stop, watch)
+    whole = objective.plus if form.words else None
+    return constrained(whole, function, begin, ends, method, stop, watch)
 
 
 def _stationary(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -248,11 +265,11 @@ def _stationary(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
         x, multipliers = point
 
         def lagrangian(p: Tensor) -> Tensor:
-            value, _, limited = function((p, multipliers))
+            value, _, limited, _ = function((p, multipliers))
             return value if limited is None else value + multipliers @ limited.values
 
         slope = grad(lagrangian)(x)
-        _, ends, limited = function(point)
+        _, ends, limited, _ = function(point)
         first = off_minimum(x, slope, ends)
         return first, multipliers if limited is None else limited.violation(multipliers, 1.0)
 
@@ -260,89 +277,19 @@ def _stationary(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _unconstrained(
-    function: Callable[[Any], Any], begin: Any, ends: Any, method: str, stop: DescentOptions
+    objective: Objective,
+    begin: tuple[Tensor, Tensor],
+    ends: tuple[Tensor, Tensor] | None,
+    method: str,
+    stop: DescentOptions,
+    watch: Watch | None,
 ) -> Any:
     x, multipliers = begin
-
-    def value(p: Tensor) -> Tensor:
-        return function((p, multipliers))[0]
-
     if method == "nelder-mead":
-        x, _, told = simplex_minimum(value, x, ends, stop.gtol, stop.gtol, stop.maxiter)
+        x, _, told = simplex_minimum(
+            objective.value, x, ends, stop.gtol, stop.gtol, stop.maxiter, watch
+        )
     else:
-        ended = descended(value, x, ends, method, stop)
+        ended = descended(objective, x, ends, method, stop, watch)
         x, told = ended.x, (ended.status, ended.nit, ended.nfev)
     return (x, multipliers), told
-
-
-@pytree(slots=True)
-class _Round:
-    """A minimum of the augmented function, and its multipliers and weight."""
-
-    x: Tensor
-    multipliers: Tensor
-    weight: Tensor
-    violation: Tensor
-    gtol: Tensor
-    count: Tensor
-    nit: Tensor
-    nfev: Tensor
-    status: Tensor
-
-
-def _constrained(
-    function: Callable[[Any], Any], begin: Any, ends: Any, method: str, stop: DescentOptions
-) -> Any:
-    """Minimize the augmented function, and correct the multipliers, until no change is left."""
-    x, multipliers = begin
-    dtype = x.dtype
-
-    def advance(now: _Round) -> _Round:
-        def value(p: Tensor) -> Tensor:
-            number, _, limited = function((p, now.multipliers))
-            distance = limited.outside(now.multipliers, now.weight)
-            return number + 0.5 * now.weight * (distance @ distance)
-
-        ended = descended(value, now.x, ends, method, stop._replace(gtol=now.gtol))
-        _, _, limited = function((ended.x, now.multipliers))
-        change = limited.violation(now.multipliers, now.weight)
-        violation = fnp.max(fnp.abs(change), initial=0.0)
-        # Rounding of the augmented function may hide the last decrease.
-        slope = slope_of(ended.x, ended.gradient, ends)
-        status = fnp.where(slope <= 100.0 * stop.gtol, SMALL_DECREASE, ended.status)
-        status = fnp.where(ended.status > 0, ended.status, status)
-        done = (violation <= stop.gtol) & (now.gtol <= stop.gtol) & (status > 0)
-        stuck = (now.weight > 1e12) & (violation > stop.gtol)
-        slow = violation > 0.25 * now.violation
-        return _Round(
-            ended.x,
-            (now.multipliers + now.weight * change).astype(dtype),
-            fnp.where(slow, 10.0 * now.weight, now.weight).astype(dtype),
-            violation.astype(dtype),
-            fnp.maximum(0.1 * now.gtol, stop.gtol).astype(dtype),
-            now.count + 1,
-            now.nit + ended.nit,
-            now.nfev + ended.nfev,
-            first_status([(done, status), (stuck, INFEASIBLE)]),
-        )
-
-    def goes_on(now: _Round) -> Tensor:
-        return (now.status == RUNNING) & (now.count < _ROUNDS) & (now.nit < stop.maxiter)
-
-    value, _, limited = function(begin)
-    distance = limited.outside(multipliers, 1.0)
-    weight = 10.0 * fnp.maximum(1.0, fnp.abs(value)) / fnp.maximum(1.0, 0.5 * (distance @ distance))
-    none = fnp.asarray(0)
-    first = _Round(
-        x,
-        multipliers,
-        fnp.clip(weight, 1e-3, 1e3).astype(dtype),
-        fnp.asarray(np.inf).astype(dtype),
-        fnp.asarray(max(stop.gtol, 1e-3)).astype(dtype),
-        none,
-        none,
-        none,
-        fnp.asarray(RUNNING),
-    )
-    ended = while_loop(goes_on, advance, first)
-    return (ended.x, ended.multipliers), (ended.status, ended.nit, ended.nfev)

@@ -10,12 +10,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 
 import funcgrad.numpy as fnp
-from funcgrad._base.floating_errors import ignoring
 from funcgrad._control.carry import count_of
 from funcgrad._control.whiles import while_loop
 from funcgrad._core.pytrees import pytree
@@ -23,18 +23,16 @@ from funcgrad._hooks.result_watch import watched
 from funcgrad._transforms.arguments import scalar, unwrap
 from funcgrad._transforms.reverse import grad, value_and_grad
 from funcgrad.implicit.fixed_points import tolerance
-from funcgrad.implicit.roots import root_of
 from funcgrad.optimize.scalar_roots import divided, points_of
 from funcgrad.optimize.solution import (
     NOT_FINITE,
     RUNNING,
     SMALL_STEP,
     Solution,
-    accepted,
-    failed_way,
     first_status,
 )
 from funcgrad.optimize.solver_arguments import checked, off_minimum
+from funcgrad.optimize.solver_tasks import Functions, OfPoint, SolverTask, task_solution
 from funcgrad.tensor.tensor import Tensor
 
 _GOLDEN: Final = (3.0 - 5.0**0.5) / 2.0
@@ -100,43 +98,62 @@ def minimize_scalar(
     """
     name = "minimize_scalar"
     more = checked(name, fun, bounds, args, derivative)
-    failed_way(failed, name)
     low, high = points_of(name, {"bounds": bounds})
     close = float(np.sqrt(np.finfo(low.dtype).eps))
     accuracy = close if xtol is None else tolerance(name, "xtol", xtol)
     most = count_of(name, "maxiter", maxiter)
 
+    task = SolverTask(
+        name,
+        _ADVICE,
+        (fun,),
+        (accuracy, most),
+        _problem,
+        partial(_iterate, accuracy, most),
+        _finish,
+    )
+    x, told, (value, slope) = task_solution(
+        task,
+        low,
+        ((low, high), *more),
+        derivative,
+        failed,
+        divided,
+        what="bounds",
+        equation=_stationary,
+        is_like_unknown=False,
+    )
+    return Solution(x, value, *told, slope)
+
+
+def _problem(functions: Functions) -> Callable[..., Any]:
+    """The function that gives the value at a point, and the bounds."""
+    (fun,) = functions
+
     def one_number(x: Any, ends: Any, *values: Any) -> Any:
         value = fun(x, *values)
-        scalar(name, unwrap(value, name))
+        scalar("minimize_scalar", unwrap(value, "minimize_scalar"))
         return fnp.asarray(value), ends
 
-    def solve(function: Callable[[Any], Any], start: Tensor, _: Any) -> Any:
-        _, (lower, upper) = function(start)
-        with ignoring():
-            ended = _narrowed(lambda x: function(x)[0], lower, upper, accuracy, most)
-            x = _polished(lambda x: function(x)[0], ended.x, lower, upper, accuracy)
-        told = ended.status, ended.nit, ended.nit + 1
-        return accepted(name, x, ended.status, failed, _ADVICE), told
+    return one_number
 
-    if derivative == "steps":
-        x, told = solve(lambda point: one_number(point, (low, high), *more), low, ())
-    else:
-        x, told = root_of(
-            name,
-            one_number,
-            low,
-            ((low, high), *more),
-            solve,
-            divided,
-            what="bounds",
-            equation=_stationary,
-            is_like_unknown=False,
-            has_aux=True,
-            failed="raise" if failed == "raise" else "nan",
-        )
-    value, slope = value_and_grad(lambda point: fun(point, *more))(x)
-    return Solution(x, value, told[0], told[1], told[2], slope)
+
+def _iterate(xtol: float, most: int, _: Functions, function: OfPoint, start: Tensor) -> Any:
+    """Solve: the minimum, and (status, nit, nfev)."""
+    _, (lower, upper) = function(start)
+
+    def f(x: Tensor) -> Tensor:
+        return function(x)[0]
+
+    ended = _narrowed(f, lower, upper, xtol, most)
+    x = _polished(f, ended.x, lower, upper, xtol)
+    return x, (ended.status, ended.nit, ended.nit + 1)
+
+
+def _finish(functions: Functions, x: Tensor, parameters: tuple[Any, ...]) -> list[Tensor]:
+    """The value and the derivative at the minimum."""
+    more = parameters[1:]
+    return list(value_and_grad(lambda point: functions[0](point, *more))(x))
 
 
 def _stationary(function: Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -17,7 +17,6 @@ from typing import Any, Final
 import numpy as np
 
 import funcgrad.numpy as fnp
-from funcgrad._base.floating_errors import ignoring
 from funcgrad._control.carry import count_of, placed
 from funcgrad._control.whiles import while_loop
 from funcgrad._core.pytrees import pytree
@@ -26,7 +25,6 @@ from funcgrad._hooks.result_watch import watched
 from funcgrad._transforms.forward import jvp
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
 from funcgrad.implicit.fixed_points import tolerance
-from funcgrad.implicit.roots import root_of
 from funcgrad.optimize.brackets import bracketed
 from funcgrad.optimize.solution import (
     NO_SLOPE,
@@ -35,11 +33,10 @@ from funcgrad.optimize.solution import (
     SMALL_RESIDUAL,
     SMALL_STEP,
     Solution,
-    accepted,
-    failed_way,
     first_status,
 )
 from funcgrad.optimize.solver_arguments import checked, chosen
+from funcgrad.optimize.solver_tasks import Functions, OfPoint, SolverTask, first_of, task_solution
 from funcgrad.tensor.tensor import Tensor
 
 _BRACKETING: Final = ("bisect", "brentq", "itp")
@@ -133,7 +130,6 @@ def root_scalar(
     """
     name = "root_scalar"
     more = checked(name, f, x0, args, derivative)
-    failed_way(failed, name)
     if method is None:
         method = "brentq" if bracket is not None else "newton"
     way = chosen(name, "method", method, (*_BRACKETING, *_OPEN))
@@ -150,28 +146,31 @@ def root_scalar(
         count_of(name, "maxiter", maxiter),
     )
 
-    dtype = points[0].dtype
-    one_number = partial(_one_number, f, dtype)
-    solve = partial(_solved, way, points, close, failed)
-    if derivative == "steps":
-        x, told = solve(lambda point: one_number(point, *more), points[0], ())
-    else:
-        x, told = root_of(
-            name,
-            one_number,
-            points[0],
-            more,
-            solve,
-            divided,
-            what="x0",
-            has_aux=True,
-            failed="raise" if failed == "raise" else "nan",
-        )
-    value, slope = _with_slope(lambda point: one_number(point, *more), x)
-    return Solution(x, value, told[0], told[1], told[2], slope)
+    one_number = partial(_one_number, points[0].dtype)
+    task = SolverTask(
+        name,
+        _ADVICE,
+        (f,),
+        (way, close),
+        partial(_problem, one_number),
+        partial(_iterate, way, close),
+        partial(_finish, one_number),
+    )
+    x, told, (value, slope) = task_solution(
+        task,
+        points[0],
+        (points[1:], *more),
+        derivative,
+        failed,
+        divided,
+        what="x0",
+        equation=first_of,
+        is_like_unknown=False,
+    )
+    return Solution(x, value, *told, slope)
 
 
-def _one_number(f: Callable[..., Any], dtype: np.dtype[Any], x: Any, *values: Any) -> Tensor:
+def _one_number(dtype: np.dtype[Any], f: Callable[..., Any], x: Any, *values: Any) -> Tensor:
     value = fnp.asarray(f(x, *values))
     if value.shape:
         raise placed(
@@ -182,24 +181,33 @@ def _one_number(f: Callable[..., Any], dtype: np.dtype[Any], x: Any, *values: An
     return value.astype(dtype) if value.dtype.kind in "iub" else value
 
 
-def _solved(
+def _problem(one_number: Callable[..., Tensor], functions: Functions) -> Callable[..., Any]:
+    """The function that gives the value at a point, and the other points of the start."""
+    return lambda x, others, *values: (one_number(functions[0], x, *values), others)
+
+
+def _iterate(
     method: str,
-    points: tuple[Tensor, ...],
     close: tuple[float, float, int],
-    failed: str,
-    function: Callable[[Any], Any],
-    start: Any,
-    _: Any,
+    functions: Functions,
+    function: OfPoint,
+    start: Tensor,
 ) -> Any:
     """Solve from a start: the root, and (status, nit, nfev)."""
-    with ignoring():  # a step may go too far
-        if method in _BRACKETING:
-            ended = bracketed(function, points[0], points[1], method, *close)
-            x, told = ended.best, (ended.status, ended.nit, ended.nfev)
-        else:
-            second = points[1] if method == "secant" and len(points) == 2 else None
-            x, told = _iterated(function, start, second, method, *close)
-    return accepted("root_scalar", x, told[0], failed, _ADVICE), told
+    _, others = function(start)
+    f = first_of(function)
+    if method in _BRACKETING:
+        ended = bracketed(f, start, others[0], method, *close)
+        return ended.best, (ended.status, ended.nit, ended.nfev)
+    return _iterated(f, start, others[0] if method == "secant" and others else None, method, *close)
+
+
+def _finish(
+    one_number: Callable[..., Tensor], functions: Functions, x: Tensor, parameters: tuple[Any, ...]
+) -> list[Tensor]:
+    """The value and the derivative at the root."""
+    more = parameters[1:]
+    return list(_with_slope(lambda point: one_number(functions[0], point, *more), x))
 
 
 def divided(linear: Callable[[Any], Any], y: Any) -> Any:

@@ -17,9 +17,9 @@ import numpy as np
 import funcgrad.numpy as fnp
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._control.choices import cond
-from funcgrad._control.whiles import while_loop
 from funcgrad._core.pytrees import pytree
 from funcgrad._transforms.batch import vmap
+from funcgrad.optimize.iterations import Watch, looped
 from funcgrad.optimize.solution import NOT_FINITE, RUNNING, SMALL_STEP, first_status
 from funcgrad.tensor.tensor import Tensor
 
@@ -33,6 +33,14 @@ class _Simplex:
     nit: Tensor
     nfev: Tensor
     status: Tensor
+
+    @property
+    def x(self) -> Tensor:
+        return self.corners[0]
+
+    @property
+    def value(self) -> Tensor:
+        return self.values[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +115,7 @@ def simplex_minimum(
     xtol: Any,
     ftol: Any,
     maxiter: int,
+    watch: Watch | None = None,
 ) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor, Tensor]]:
     """Minimize from a point; return the point, the value, and (status, nit, nfev).
 
@@ -121,5 +130,5 @@ def simplex_minimum(
     def goes_on(now: _Simplex) -> Tensor:
         return (now.status == RUNNING) & (now.nit < maxiter)
 
-    ended = while_loop(goes_on, search.step, search.start(search.clipped(x)))
+    ended = looped(goes_on, search.step, search.start(search.clipped(x)), watch)
     return ended.corners[0], ended.values[0], (ended.status, ended.nit, ended.nfev)

@@ -30,6 +30,7 @@ SMALL_SLOPE: Final = 1
 SMALL_DECREASE: Final = 2
 SMALL_STEP: Final = 3
 SMALL_RESIDUAL: Final = 4
+STOPPED: Final = 5
 NOT_FINITE: Final = -1
 NO_PROGRESS: Final = -2
 NO_BRACKET: Final = -3
@@ -43,6 +44,7 @@ MESSAGES: Final = MappingProxyType(
         SMALL_DECREASE: "The change of the function is below its tolerance.",
         SMALL_STEP: "The change of x is below its tolerance.",
         SMALL_RESIDUAL: "The residual is below its tolerance.",
+        STOPPED: "The callback stopped the solver.",
         NOT_FINITE: "The function is not finite at the start.",
         NO_PROGRESS: "No step makes the function smaller, though the tolerances are not reached.",
         NO_BRACKET: "The function has the same sign at both ends of the bracket.",

@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from numbers import Real
 from operator import attrgetter
 from typing import Any, Final, TypeAlias
@@ -20,9 +20,11 @@ import numpy as np
 import funcgrad.numpy as fnp
 from funcgrad._control.carry import placed
 from funcgrad._core import pytrees
-from funcgrad._core.trace import concrete
-from funcgrad._core.users_values import operand
+from funcgrad._core.trace import RAW, concrete
+from funcgrad._core.users_values import ArrayLike, operand
+from funcgrad._staging.static_arguments import parts_of
 from funcgrad._transforms.arguments import check_function
+from funcgrad._transforms.stop import stop_gradient
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError, TreeError
 from funcgrad.implicit.direct import direct_solve
 from funcgrad.implicit.unknowns import Unknown
@@ -43,23 +45,30 @@ def as_vector(x0: Any) -> Any:
     return x0
 
 
-def vector_of(x0: Any, name: str) -> tuple[Vector, Callable[[Any], Any]]:
-    """The start as one real vector, and the function that makes a tree of such a vector.
+def vector_of(x0: Any, name: str, is_complex: bool = False) -> tuple[Vector, Callable[[Any], Any]]:
+    """The start as one vector, and the function that makes a tree of such a vector.
 
     Raises
     ------
     DtypeError
-        A leaf is complex, an integer or a truth value.
+        A leaf is an integer or a truth value, or complex where that has no meaning.
     """
     unknown, values = Unknown.read(name, "x0", x0)
     for place, spec in enumerate(unknown.specs):
-        if spec.dtype.kind == "c":
+        if spec.dtype.kind == "c" and not is_complex:
             raise placed(
                 DtypeError,
                 f"{name}: the dtype of x0{unknown.structure.paths()[place]} is {spec.dtype}, but"
                 " the unknown has to be real. Take the real and the imaginary parts as unknowns.",
             )
     return ravel(unknown.tree(values))
+
+
+def form_of(x0: object) -> Hashable:
+    """A key of the structure, shapes and dtypes of the unknown."""
+    leaves, structure = pytrees.flatten(x0)
+    specs = tuple([(np.shape(leaf), fnp.asarray(leaf).dtype.str) for leaf in leaves])
+    return structure, parts_of(structure), specs
 
 
 def bounds_of(bounds: Any, x0: Any, name: str) -> tuple[Vector, Vector] | None:
@@ -74,6 +83,14 @@ def bounds_of(bounds: Any, x0: Any, name: str) -> tuple[Vector, Vector] | None:
         return None
     if hasattr(bounds, "lb") and hasattr(bounds, "ub"):
         bounds = attrgetter("lb", "ub")(bounds)
+    elif name == "minimize" and _are_pairs(bounds, x0):
+        sides = zip(*bounds, strict=True)
+        bounds = tuple(
+            [
+                fnp.stack([fnp.asarray(infinite if end is None else end) for end in side])
+                for side, infinite in zip(sides, (-np.inf, np.inf), strict=True)
+            ]
+        )
     if not isinstance(bounds, Sequence) or len(bounds) != 2:
         raise placed(
             ArgumentError,
@@ -88,6 +105,35 @@ def bounds_of(bounds: Any, x0: Any, name: str) -> tuple[Vector, Vector] | None:
     if isinstance(crossed, (bool, np.bool_)) and crossed:
         raise placed(ArgumentError, f"{name}: a lower bound is greater than the upper bound.")
     return low, high
+
+
+def _are_pairs(bounds: object, x0: ArrayLike) -> bool:
+    """Whether bounds are a pair for each element of an array, as SciPy's."""
+    if not isinstance(bounds, Sequence) or np.ndim(x0) != 1 or len(bounds) != np.shape(x0)[0]:
+        return False
+    if not all(isinstance(pair, Sequence) and len(pair) == 2 for pair in bounds):
+        return False
+    return isinstance(bounds, list) or all(isinstance(pair, tuple) for pair in bounds)
+
+
+def check_feasible(x: Vector, bounds: tuple[Vector, Vector] | None, name: str) -> None:
+    """Check that a start lies within bounds, where both are known.
+
+    Raises
+    ------
+    ArgumentError
+        It does not.
+    """
+    if bounds is None:
+        return
+    outside = concrete((x < bounds[0]) | (x > bounds[1]))
+    if type(outside) in RAW and np.any(outside):
+        place = int(np.argmax(outside))
+        raise placed(
+            ArgumentError,
+            f"{name}: x0 is infeasible: its element {place}, {float(concrete(x)[place]):.6g}, lies"
+            " outside of its bounds. Start within them, as by np.clip(x0, lower, upper).",
+        )
 
 
 def _side(bound: Any, infinite: float, x0: Any, name: str) -> Vector:
@@ -182,3 +228,53 @@ def chosen(name: str, word: str, value: object, options: Sequence[str]) -> str:
         return value.lower()
     words = ", ".join(map(repr, options))
     raise placed(ArgumentError, f"{name}: {word} has to be one of {words}, got {value!r}.")
+
+
+def with_options(name: str, options: object, **named: Any) -> dict[str, Any]:
+    """Options by SciPy's names in a dict, for those that are not passed by name.
+
+    ``named`` has for each option its value; of several names of one option the last.
+
+    Raises
+    ------
+    ArgumentError
+        An option is unknown, or passed twice.
+    """
+    merged = dict(named)
+    if options is None:
+        return merged
+    if not isinstance(options, Mapping):
+        raise placed(ArgumentError, f"{name}: options has to be a dict, got {options!r}.")
+    for word, value in options.items():
+        if word == "disp":
+            continue
+        if word not in named:
+            words = ", ".join(map(repr, named))
+            raise placed(
+                ArgumentError, f"{name}: there is no option {word!r}. The options are {words}."
+            )
+        if merged[word] is not None and value is not None:
+            raise placed(ArgumentError, f"{name}: {word} is passed twice, also in options.")
+        merged[word] = value
+    return merged
+
+
+def matrix_of(name: str, value: Any, shape: tuple[int, int], dtype: np.dtype[Any]) -> Tensor:
+    """A matrix that a user's function has returned, dense or sparse, as a constant.
+
+    Raises
+    ------
+    ShapeError
+        It has another shape.
+    """
+    dense = value.toarray() if hasattr(value, "toarray") else value
+    matrix = fnp.asarray(dense)
+    if matrix.size == shape[0] * shape[1] and matrix.ndim < 2:
+        matrix = fnp.reshape(matrix, shape)  # of one unknown, or of one residual
+    if matrix.shape != shape:
+        raise placed(
+            ShapeError,
+            f"{name}: the matrix of derivatives has shape {matrix.shape}, but has to have"
+            f" {shape}: a row for each result, and a column for each element of the unknown.",
+        )
+    return stop_gradient(matrix.astype(dtype))

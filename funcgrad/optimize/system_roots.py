@@ -10,25 +10,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from funcgrad._base.floating_errors import ignoring
 from funcgrad._control.carry import count_of
-from funcgrad._core import pytrees
 from funcgrad._hooks.result_watch import watched
+from funcgrad._transforms.arguments import check_function
 from funcgrad.implicit.direct import direct_solve
 from funcgrad.implicit.fixed_points import tolerance
-from funcgrad.implicit.roots import root_of
 from funcgrad.implicit.unknowns import Solve, Unknown
-from funcgrad.optimize.solution import Solution, accepted, failed_way
-from funcgrad.optimize.solver_arguments import as_vector, checked, chosen, vector_of
-from funcgrad.optimize.system_steps import METHODS, solved
+from funcgrad.optimize.iterations import Watch, watch_of
+from funcgrad.optimize.solution import Solution
+from funcgrad.optimize.solver_arguments import (
+    as_vector,
+    checked,
+    chosen,
+    form_of,
+    matrix_of,
+    vector_of,
+    with_options,
+)
+from funcgrad.optimize.solver_tasks import Functions, OfPoint, SolverTask, first_of, task_solution
+from funcgrad.optimize.system_steps import METHODS, Equations, SystemState, solved
 from funcgrad.tensor.tensor import Tensor
 from funcgrad.tree.vectors import ravel
 
+_COMPLEX: Final = ("anderson", "broyden1", "newton")
 _ADVICE: Final = (
     "Start closer to the root, allow more steps by maxiter, or try another method; failed='keep'"
     " returns the best point so far."
@@ -41,9 +51,13 @@ def root(
     x0: Any,
     args: Any = (),
     method: str = "hybr",
+    jac: Callable[..., Any] | None = None,
+    tol: float | None = None,
+    callback: Callable[..., Any] | None = None,
+    options: Mapping[str, Any] | None = None,
     *,
     xtol: float | None = None,
-    ftol: float = 0.0,
+    ftol: float | None = None,
     maxiter: int | None = None,
     derivative: str = "implicit",
     tangent_solve: Solve = direct_solve,
@@ -55,8 +69,9 @@ def root(
     ----------
     fun : callable
         ``fun(x, *args)`` returns a pytree like x, which is zero at the root.
-    x0 : pytree of real floating-point arrays
-        The starting point. The derivative with respect to it is 0.
+    x0 : pytree of floating-point arrays
+        The starting point. The derivative with respect to it is 0. It may be complex for
+        "newton", "broyden1" and "anderson"; for the first two ``fun`` has to be holomorphic.
     args : tuple
         Further arguments of ``fun``; anything else than a tuple is one argument. The root is
         differentiated with respect to them, and to the values that ``fun`` closes over.
@@ -65,11 +80,22 @@ def root(
         first choice. "newton" shortens steps that do not shrink the residual. "broyden1" computes
         the Jacobian once, and corrects it. "krylov" never forms the Jacobian: for large systems.
         "anderson" needs no derivative: for ``fun`` of the form g(x) - x with a contraction g.
+    jac : callable, optional
+        ``jac(x, *args)`` returns the matrix of derivatives that the steps take, dense or sparse, of
+        shape (n, n) for the vector of all elements. By default it is computed. The derivatives of
+        the root are those of ``fun`` in any case.
+    tol : float, optional
+        Another name of ``xtol``.
+    callback : callable, optional
+        ``callback(x, fun)`` is called after each step; ``StopIteration`` stops the solver. With it
+        Python makes the steps, also under ``jit`` and ``vmap``, of one example after the other.
+    options : dict, optional
+        ``xtol``, ``ftol`` and ``maxiter``, also ``maxfev``, by name.
     xtol : float, optional
         The solver stops if the step that the method wants is shorter than ``xtol * (xtol +
         norm(x))``. The default is the square root of the machine epsilon.
-    ftol : float
-        The solver stops if no element of the residual is above it.
+    ftol : float, optional
+        The solver stops if no element of the residual is above it; 0 by default.
     maxiter : int, optional
         The greatest number of steps; 100 for each unknown by default, and 1000 at most.
     derivative : {"implicit", "steps"}
@@ -92,7 +118,8 @@ def root(
     ConvergenceError
         The solver has not succeeded, and ``failed`` is "raise".
     TreeError, ShapeError, DtypeError
-        The result of ``fun`` is not like ``x0``, or ``x0`` is complex or an integer.
+        The result of ``fun`` is not like ``x0``; ``x0`` is an integer, or complex where the method
+        has no meaning for it.
     ArgumentError
         An option is not allowed.
 
@@ -113,8 +140,14 @@ def root(
     Tensor([0.8411639, 0.1588361])
     """
     name = "root"
+    wanted = with_options(name, options, xtol=xtol, ftol=ftol, maxiter=maxiter, maxfev=None)
+    stop = SystemStop(
+        tol if wanted["xtol"] is None else wanted["xtol"],
+        wanted["ftol"] or 0.0,
+        wanted["maxfev"] if wanted["maxiter"] is None else wanted["maxiter"],
+    )
     return _solution(
-        name, fun, x0, args, method, xtol, ftol, maxiter, derivative, tangent_solve, failed
+        name, fun, jac, x0, args, method, stop, callback, derivative, tangent_solve, failed
     )
 
 
@@ -127,6 +160,7 @@ def fixed_point(
     *,
     xtol: float | None = None,
     maxiter: int | None = None,
+    callback: Callable[..., Any] | None = None,
     derivative: str = "implicit",
     tangent_solve: Solve = direct_solve,
     failed: str = "raise",
@@ -137,7 +171,7 @@ def fixed_point(
     ----------
     func : callable
         ``func(x, *args)`` returns a pytree like x.
-    x0, args, xtol, maxiter, derivative, tangent_solve, failed :
+    x0, args, xtol, maxiter, callback, derivative, tangent_solve, failed :
         See ``root``.
     method : {"anderson", "newton", "hybr", "broyden1", "krylov"}
         A method of ``root``, for the equation func(x) - x = 0.
@@ -160,67 +194,116 @@ def fixed_point(
     (Tensor(0.73908513), Tensor(7))
     """
 
-    def change(x: Any, *values: Any) -> Any:
-        return pytrees.map(lambda new, old: new - old, func(x, *values), x)
-
     name = "fixed_point"
     checked(name, func, x0, args, derivative, tangent_solve)
+    stop = SystemStop(xtol, 0.0, maxiter)
     return _solution(
-        name, change, x0, args, method, xtol, 0.0, maxiter, derivative, tangent_solve, failed
+        name, func, None, x0, args, method, stop, callback, derivative, tangent_solve, failed
     )
+
+
+class SystemStop(NamedTuple):
+    """When to stop: the tolerances of the step and of the residual, and the most steps."""
+
+    xtol: float | None
+    ftol: float
+    maxiter: int | None
+
+    def checked(self, name: str, vector: Tensor) -> tuple[float, float, int]:
+        """The values, where None means the default."""
+        close = float(np.sqrt(np.finfo(vector.dtype).eps))
+        xtol, ftol, most = self
+        return (
+            close if xtol is None else tolerance(name, "xtol", xtol),
+            tolerance(name, "ftol", ftol),
+            min(100 * max(vector.size, 1), 1000)
+            if most is None
+            else count_of(name, "maxiter", most),
+        )
 
 
 def _solution(
     name: str,
     fun: Callable[..., Any],
+    jac: Callable[..., Any] | None,
     x0: Any,
     args: Any,
     method: str,
-    xtol: float | None,
-    ftol: float,
-    maxiter: int | None,
+    stop: SystemStop,
+    callback: Callable[..., Any] | None,
     derivative: str,
     tangent_solve: Solve,
     failed: str,
 ) -> Solution[Any]:
     more = checked(name, fun, x0, args, derivative, tangent_solve)
-    failed_way(failed, name)
     way = chosen(name, "method", method, METHODS)
     x0 = as_vector(x0)
     unknown, _ = Unknown.read(name, "x0", x0)
-    vector, unravel = vector_of(x0, name)
-    close = float(np.sqrt(np.finfo(vector.dtype).eps))
-    stop = (
-        close if xtol is None else tolerance(name, "xtol", xtol),
-        tolerance(name, "ftol", ftol),
-        min(100 * max(vector.size, 1), 1000)
-        if maxiter is None
-        else count_of(name, "maxiter", maxiter),
+    vector, unravel = vector_of(x0, name, is_complex=way in _COMPLEX)
+    close = stop.checked(name, vector)
+    system = partial(_system, unknown, unravel)
+    if jac is not None:
+        check_function(f"{name} with jac", jac)
+
+    def reported(state: SystemState) -> Solution[Any]:
+        x, residual = unravel(state.x), unravel(state.value)
+        return Solution(x, residual, state.status, state.nit, state.nfev)
+
+    watch = watch_of(name, callback, reported, ("x", "fun"))
+    task = SolverTask(
+        name,
+        _ADVICE,
+        (fun,) if jac is None else (fun, jac),
+        (way, close, form_of(x0)),
+        lambda functions: lambda x, *values: (system(functions[0], x, *values), values),
+        partial(_iterate, way, close, unravel, watch),
+        lambda functions, x, parameters: [system(functions[0], x, *parameters)],
+        is_watched=callback is not None,
     )
+    x, told, (residual,) = task_solution(
+        task,
+        vector,
+        more,
+        derivative,
+        failed,
+        tangent_solve,
+        what="x0",
+        equation=first_of,
+        is_like_unknown=False,
+    )
+    return Solution(unravel(x), unravel(residual), *told)
 
-    def system(x: Tensor, *values: Any) -> Tensor:
-        residual = unknown.values(fun(unravel(x), *values), "the result of the function")
-        return ravel(unknown.tree(residual))[0]
 
-    def solve(function: Callable[[Any], Any], start: Tensor, _: Any) -> Any:
-        with ignoring():  # a trial step may go too far
-            ended = solved(function, start, way, *stop)
-        told = ended.status, ended.nit, ended.nfev
-        return accepted(name, ended.x, ended.status, failed, _ADVICE), told
+def _iterate(
+    way: str,
+    close: tuple[float, float, int],
+    unravel: Callable[[Any], Any],
+    watch: Watch | None,
+    functions: Functions,
+    function: OfPoint,
+    start: Tensor,
+) -> Any:
+    """Solve from a start: the root, and (status, nit, nfev)."""
 
-    if derivative == "steps":
-        solution, told = solve(lambda x: system(x, *more), vector, ())
-    else:
-        solution, told = root_of(
-            name,
-            system,
-            vector,
-            more,
-            solve,
-            tangent_solve,
-            what="x0",
-            has_aux=True,
-            failed="raise" if failed == "raise" else "nan",
-        )
-    x = unravel(solution)
-    return Solution(x, fun(x, *more), told[0], told[1], told[2])
+    def users_jacobian(x: Tensor) -> Tensor:
+        matrix = functions[1](unravel(x), *more)
+        return matrix_of("root with jac", matrix, (x.size, x.size), x.dtype)
+
+    more = () if len(functions) == 1 else function(start)[1]
+    jacobian = None if len(functions) == 1 else users_jacobian
+    ended = solved(Equations.read(first_of(function), jacobian), start, way, *close, watch)
+    return ended.x, (ended.status, ended.nit, ended.nfev)
+
+
+def _system(
+    unknown: Unknown,
+    unravel: Callable[[Any], Any],
+    fun: Callable[..., Any],
+    x: Tensor,
+    *values: Any,
+) -> Tensor:
+    """The residual as a vector."""
+    tree = unravel(x)
+    residual = unknown.values(fun(tree, *values), "the result of the function")
+    vector = ravel(unknown.tree(residual))[0]
+    return vector - x if unknown.operation == "fixed_point" else vector

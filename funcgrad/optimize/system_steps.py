@@ -2,7 +2,7 @@
 
 >>> import funcgrad as fg
 >>> f = lambda x: fg.numpy.stack([x[0] ** 2 + x[1] ** 2 - 2.0, x[0] - x[1]])
->>> ended = solved(f, fg.tensor([2.0, 0.5]), "hybr", 1e-10, 0.0, 50)
+>>> ended = solved(Equations.read(f), fg.tensor([2.0, 0.5]), "hybr", 1e-10, 0.0, 50)
 >>> ended.x, int(ended.status)
 (Tensor([1., 1.]), 4)
 """
@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from funcgrad._core.pytrees import pytree
 from funcgrad._transforms.forward import jvp
 from funcgrad._transforms.jacobian import jacfwd
 from funcgrad.implicit.krylov import gmres
+from funcgrad.optimize.iterations import Watch, looped
 from funcgrad.optimize.solution import (
     NO_PROGRESS,
     NO_SLOPE,
@@ -31,6 +32,25 @@ from funcgrad.optimize.solution import (
     first_status,
 )
 from funcgrad.tensor.tensor import Tensor
+
+
+class Equations(NamedTuple):
+    """The function whose root is wanted, and its matrix of derivatives at a point."""
+
+    value: Callable[[Tensor], Tensor]
+    jacobian: Callable[[Tensor], Tensor]
+
+    @classmethod
+    def read(
+        cls, value: Callable[[Tensor], Tensor], jacobian: Callable[[Tensor], Tensor] | None = None
+    ) -> Equations:
+        """Take the Jacobian if there is one, else derive the function."""
+
+        def derived(x: Tensor) -> Tensor:
+            return jacfwd(value, holomorphic=x.dtype.kind == "c")(x)
+
+        return cls(value, derived if jacobian is None else jacobian)
+
 
 METHODS: Final = ("anderson", "broyden1", "hybr", "krylov", "newton")
 
@@ -60,15 +80,16 @@ class SystemState:
 
 
 def solved(
-    f: Callable[[Tensor], Tensor],
+    f: Equations,
     x: Tensor,
     method: str,
     xtol: float,
     ftol: float,
     maxiter: int,
+    watch: Watch | None = None,
 ) -> SystemState:
     """Iterate from a point to a root."""
-    value = f(x)
+    value = f.value(x)
     first = {
         "hybr": _dogleg_start,
         "newton": _nothing,
@@ -91,11 +112,16 @@ def solved(
         return advance(f, now, xtol, ftol)
 
     start = SystemState(x, value, first, fnp.asarray(0), fnp.asarray(1), _status_of(value, ftol))
-    return while_loop(goes_on, step, start)
+    return looped(goes_on, step, start, watch)
+
+
+def _square(x: Tensor) -> Tensor:
+    """The sum of the squares of the absolute values."""
+    return fnp.sum(x.real**2 + x.imag**2) if x.dtype.kind == "c" else x @ x
 
 
 def _length(x: Tensor) -> Tensor:
-    return fnp.sqrt(x @ x)
+    return fnp.sqrt(_square(x))
 
 
 def _status_of(value: Tensor, ftol: float) -> Tensor:
@@ -131,8 +157,8 @@ class _DoglegRegion:
     radius: Tensor
 
 
-def _dogleg_start(f: Callable[[Tensor], Tensor], x: Tensor, _: Tensor) -> _DoglegRegion:
-    jacobian = jacfwd(f)(x)
+def _dogleg_start(f: Equations, x: Tensor, _: Tensor) -> _DoglegRegion:
+    jacobian = f.jacobian(x)
     scale = _lengths(jacobian, fnp.zeros_like(x))
     size = _length(scale * x)
     return _DoglegRegion(
@@ -147,9 +173,7 @@ def _lengths(jacobian: Tensor, before: Tensor) -> Tensor:
     return fnp.maximum(lengths, before).astype(before.dtype)
 
 
-def _dogleg(
-    f: Callable[[Tensor], Tensor], now: SystemState, xtol: float, ftol: float
-) -> SystemState:
+def _dogleg(f: Equations, now: SystemState, xtol: float, ftol: float) -> SystemState:
     """Powell's step: along the gradient, then towards Newton's, within a region that adapts.
 
     Source: Powell, "A hybrid method for nonlinear equations", 1970; Moré, Garbow, Hillstrom, "User
@@ -166,7 +190,7 @@ def _dogleg(
     down, there = -best * slope, newton * scale
     step = _within(down, there, has_newton, radius) / scale
     trial = now.x + step
-    value = f(trial)
+    value = f.value(trial)
     before, after = now.value @ now.value, value @ value
     linear = now.value + jacobian @ step
     predicted = before - linear @ linear
@@ -176,7 +200,7 @@ def _dogleg(
     shrunk = 0.5 * fnp.minimum(size, radius)
     grown = fnp.maximum(radius, 2.0 * size)
     radius = fnp.where(~(ratio >= 0.1), shrunk, fnp.where(ratio >= 0.7, grown, radius))
-    jacobian = cond(better, jacfwd(f), lambda _: jacobian, trial)
+    jacobian = cond(better, f.jacobian, lambda _: jacobian, trial)
     x = fnp.where(better, trial, now.x)
     memory = _DoglegRegion(jacobian, _lengths(jacobian, scale), radius.astype(x.dtype))
     wanted = fnp.where(has_newton, newton, np.inf)
@@ -203,35 +227,35 @@ def _within(down: Tensor, newton: Tensor, has_newton: Tensor, radius: Tensor) ->
 # ------------------------------------------------------------------------------ steps along a line
 
 
-def _nothing(f: Callable[[Tensor], Tensor], x: Tensor, value: Tensor) -> tuple[()]:
+def _nothing(f: Equations, x: Tensor, value: Tensor) -> tuple[()]:
     return ()
 
 
 def _searched(
-    f: Callable[[Tensor], Tensor], x: Tensor, value: Tensor, step: Tensor
+    f: Equations, x: Tensor, value: Tensor, step: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Shorten a step until the residual shrinks; return the share, the value, and evaluations."""
-    start = value @ value
+    start = _square(value)
 
     def shorter(state: tuple[Tensor, Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
         share, there, count = state
-        after = there @ there
+        after = _square(there)
         # The minimum of the parabola through the start, its slope -2 start, and the end.
         bend = start / fnp.where(fnp.isfinite(after), after - start + 2.0 * start * share, np.inf)
         smaller = fnp.clip(bend * share**2, 0.1 * share, 0.5 * share)
-        return smaller, f(x + smaller * step), count + 1
+        return smaller, f.value(x + smaller * step), count + 1
 
     def too_long(state: tuple[Tensor, Tensor, Tensor]) -> Tensor:
         share, there, _ = state
-        after = there @ there
+        after = _square(there)
         return ~(after <= (1.0 - 2e-4 * share) * start) & (share > _SHORTEST)
 
-    one = fnp.asarray(1.0).astype(x.dtype)
-    return while_loop(too_long, shorter, (one, f(x + step), fnp.asarray(1)))
+    one = fnp.asarray(1.0).astype(x.real.dtype)
+    return while_loop(too_long, shorter, (one, f.value(x + step), fnp.asarray(1)))
 
 
 def _along(
-    f: Callable[[Tensor], Tensor],
+    f: Equations,
     now: SystemState,
     step: Tensor,
     memory: Callable[[Tensor, Tensor, Tensor], Any],
@@ -247,28 +271,27 @@ def _along(
     has_step = fnp.all(fnp.isfinite(step))
     safe = fnp.where(has_step, step, 0.0)
     share, value, count = _searched(f, now.x, now.value, safe)
-    shrunk = has_step & (value @ value < now.value @ now.value)
+    shrunk = has_step & (_square(value) < _square(now.value))
     x = fnp.where(shrunk, now.x + share * safe, now.x)
     there = fnp.where(shrunk, value, now.value)
     following = memory(x - now.x, there - now.value, shrunk)
     wanted = fnp.where(has_step, step, np.inf)
-    return _moved(now, x, there, following, wanted, tests(shrunk), now.nfev + count, xtol, ftol)
+    stops = tests(shrunk)
+    singular = [(~has_step & condition, NO_SLOPE) for condition, _ in stops]
+    causes = [*singular, *stops]
+    return _moved(now, x, there, following, wanted, causes, now.nfev + count, xtol, ftol)
 
 
 def _stuck(shrunk: Tensor) -> list[tuple[Any, int]]:
     return [(~shrunk, NO_PROGRESS)]
 
 
-def _newton(
-    f: Callable[[Tensor], Tensor], now: SystemState, xtol: float, ftol: float
-) -> SystemState:
-    step = fnp.linalg.solve(jacfwd(f)(now.x), -now.value, failed="nan")
+def _newton(f: Equations, now: SystemState, xtol: float, ftol: float) -> SystemState:
+    step = fnp.linalg.solve(f.jacobian(now.x), -now.value, failed="nan")
     return _along(f, now, step, lambda *_: (), _stuck, xtol, ftol)
 
 
-def _krylov(
-    f: Callable[[Tensor], Tensor], now: SystemState, xtol: float, ftol: float
-) -> SystemState:
+def _krylov(f: Equations, now: SystemState, xtol: float, ftol: float) -> SystemState:
     """Newton's step by GMRES, to a tolerance that falls with the residual.
 
     Source: Knoll and Keyes, "Jacobian-free Newton-Krylov methods", Journal of Computational Physics
@@ -276,7 +299,7 @@ def _krylov(
     """
 
     def product(v: Tensor) -> Tensor:
-        return jvp(f, (now.x,), (v,))[1]
+        return jvp(f.value, (now.x,), (v,))[1]
 
     step, _ = gmres(product, -now.value, rtol=1e-6, failed="nan")
     return _along(f, now, step, lambda *_: (), _stuck, xtol, ftol)
@@ -290,13 +313,11 @@ class _Corrected:
     fresh: Tensor
 
 
-def _broyden_start(f: Callable[[Tensor], Tensor], x: Tensor, value: Tensor) -> _Corrected:
-    return _Corrected(fnp.linalg.inv(jacfwd(f)(x), failed="nan"), fnp.asarray(True))
+def _broyden_start(f: Equations, x: Tensor, value: Tensor) -> _Corrected:
+    return _Corrected(fnp.linalg.inv(f.jacobian(x), failed="nan"), fnp.asarray(True))
 
 
-def _broyden(
-    f: Callable[[Tensor], Tensor], now: SystemState, xtol: float, ftol: float
-) -> SystemState:
+def _broyden(f: Equations, now: SystemState, xtol: float, ftol: float) -> SystemState:
     """A quasi-Newton step; the inverse Jacobian is corrected by each, and computed if one fails.
 
     Source: Broyden, "A class of methods for solving nonlinear simultaneous equations", Mathematics
@@ -326,27 +347,26 @@ class _Mixture:
     differences: Tensor
 
 
-def _anderson_start(f: Callable[[Tensor], Tensor], x: Tensor, value: Tensor) -> _Mixture:
+def _anderson_start(f: Equations, x: Tensor, value: Tensor) -> _Mixture:
     none = fnp.zeros((_MIXED, x.shape[0]), x.dtype)
     return _Mixture(none, none)
 
 
-def _anderson(
-    f: Callable[[Tensor], Tensor], now: SystemState, xtol: float, ftol: float
-) -> SystemState:
+def _anderson(f: Equations, now: SystemState, xtol: float, ftol: float) -> SystemState:
     """A step along the value, mixed with earlier steps so that the residual would be least.
 
     Source: Anderson, "Iterative procedures for nonlinear integral equations", Journal of the ACM
     12, 1965; Walker and Ni, "Anderson acceleration for fixed-point iterations", 2011.
     """
     mixture: _Mixture = now.memory
-    matrix = mixture.differences @ mixture.differences.T
-    slack = 1e-12 * fnp.max(fnp.diagonal(matrix)) + np.finfo(matrix.dtype).tiny
+    adjoint = mixture.differences.conj()
+    matrix = adjoint @ mixture.differences.T
+    slack = 1e-12 * fnp.max(fnp.diagonal(matrix).real) + np.finfo(matrix.dtype).tiny
     matrix = matrix + slack * fnp.eye(_MIXED, dtype=matrix.dtype)
-    shares = fnp.linalg.solve(matrix, mixture.differences @ now.value, failed="nan")
+    shares = fnp.linalg.solve(matrix, adjoint @ now.value, failed="nan")
     step = now.value - shares @ (mixture.changes + mixture.differences)
     x = now.x + step
-    value = f(x)
+    value = f.value(x)
     fine = fnp.all(fnp.isfinite(value))
     x, there = fnp.where(fine, x, now.x), fnp.where(fine, value, now.value)
     following = _Mixture(

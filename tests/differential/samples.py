@@ -344,6 +344,18 @@ def projections() -> dict[str, Sample]:
     return {f"fg.optim.projections.{name}": sample for name, sample in made.items()}
 
 
+def proximal() -> dict[str, Sample]:
+    """Proximal operators, and their solver."""
+    prox, square = fg.optim.prox, lambda x: (x - 2.0) ** 2
+    made = {name: Sample(getattr(prox, name), (TREE, 1.0)) for name in ("group", "l1", "simplex")}
+    made["box"] = Sample(prox.box, (TREE, 0.0, {"a": 1.0, "b": (2.0, None)}))
+    made["nuclear"] = Sample(prox.nuclear, (np.diag([3.0, 1.0]), 0.5))
+    made["total_variation"] = Sample(prox.total_variation, (np.array([0.0, 1.0, 3.0]), 0.5))
+    solver = Sample(fg.optim.proximal_gradient, (square, 0.5, prox.l1))
+    named = {f"fg.optim.prox.{name}": sample for name, sample in made.items()}
+    return named | {"fg.optim.proximal_gradient": solver}
+
+
 def _tried(f: Callable[..., Any]) -> None:
     fg.testing.check_grads(f, (2.0,), order=1)
 
@@ -438,7 +450,7 @@ def samples() -> dict[str, Sample]:
     """All of them, by the names that users write."""
     families: Sequence[Callable[[], dict[str, Sample]]] = (
         *[transformations, made_functions, trees, networks, optimizers, distributions, checks],
-        *[solutions, files, layers, projections, workers, bridges, sparse_matrices],
+        *[solutions, files, layers, projections, proximal, workers, bridges, sparse_matrices],
         *[optimizations, integrals, interpolations],
     )
     return {name: sample for family in families for name, sample in family().items()}

@@ -15,15 +15,23 @@ from funcgrad import optimize
 T = np.linspace(0.0, 2.0, 12)
 
 
-def fit(a: Any, **options: Any) -> Any:
+def fit(a: Any, start: float = 1.0, **options: Any) -> Any:
     data = fnp.exp(-a * T) + 0.05 * np.sin(9.0 * T)
     return optimize.least_squares(
-        lambda p, y: p[0] * fnp.exp(-p[1] * T) - y, [1.0, 1.0], args=(data,), xtol=1e-13, **options
+        lambda p, y: p[0] * fnp.exp(-p[1] * T) - y,
+        [start, 1.0],
+        args=(data,),
+        xtol=1e-13,
+        **options,
     )
 
 
 def held_fit(a: Any, **options: Any) -> Any:
-    return fit(a, bounds=(None, [0.9 * a, 9.0]), **options)
+    return fit(a, start=0.5, bounds=(None, [0.9 * a, 9.0]), **options)
+
+
+def boxed_fit(a: Any, **options: Any) -> Any:
+    return fit(a, start=0.5, bounds=(None, [0.9 * a, 9.0]), method="dogbox", **options)
 
 
 def robust_fit(a: Any, **options: Any) -> Any:
@@ -75,6 +83,7 @@ def rested(a: Any, **options: Any) -> Any:
 SOLVES: dict[str, Callable[..., Any]] = {
     "fit": fit,
     "fit at a bound": held_fit,
+    "fit by dogbox": boxed_fit,
     "robust fit": robust_fit,
     **{
         f"root by {method}": lambda a, m=method, **options: crossing(a, m, **options)

@@ -27,6 +27,11 @@ def cube(x: Any) -> Any:
     return x**3 - 2.0
 
 
+def growing(x: Any) -> Any:
+    parts = [x[0] - 3.0, x[1]] if x[0] < 0.5 else [x[0] - 3.0, x[1], x[0]]
+    return fnp.stack(parts)
+
+
 NOTHING: Any = None
 
 WRONG: list[tuple[Callable[[], Any], type[Exception], str]] = [
@@ -84,6 +89,12 @@ WRONG: list[tuple[Callable[[], Any], type[Exception], str]] = [
         "sigma",
     ),
     (lambda: optimize.minimize_scalar(cube, (0.0, 1.0, 2.0)), ArgumentError, "pair"),
+    (lambda: optimize.least_squares(growing, [0.0, 1.0]), ShapeError, "2 residuals at the start"),
+    (
+        lambda: optimize.least_squares(growing, [0.0, 1.0], method="dogbox"),
+        ShapeError,
+        "2 residuals at the start, and 3",
+    ),
 ]
 
 
@@ -99,6 +110,7 @@ FAILING: list[tuple[Callable[..., Any], int]] = [
     (lambda z, **o: optimize.root_scalar(lambda x: x**2 + 1.0 + z, x0=0.0, **o), -4),
     (lambda z, **o: optimize.root_scalar(lambda x: cube(x) + z, x0=1.0, maxiter=1, **o), 0),
     (lambda z, **o: optimize.root(lambda x: x**2 + 1.0 + z, 1.0, maxiter=3, **o), -4),
+    (lambda z, **o: optimize.root(lambda x: x**2 + 1.0 + z, 0.0, method="newton", **o), -4),
     (lambda z, **o: optimize.root(lambda x: np.nan * (x + z), -1.0, **o), -1),
     (lambda z, **o: optimize.minimize(lambda x: x @ x + z, [1.0, 2.0], maxiter=1, **o), 0),
     (lambda z, **o: optimize.minimize(lambda x: np.nan * (x[0] + z), [-1.0], **o), -1),
