@@ -44,7 +44,7 @@ _ONE, _MANY = 16, 64
 quicker than a sort, or than a partition."""
 
 _SHORT: Final = 200
-"""The longest line of which a sort, as machine code, is quicker than a call of a partition."""
+"""Sorts of lines up to this length are quicker, as machine code, than calls of a partition."""
 
 
 def select(program: Program) -> Program:
