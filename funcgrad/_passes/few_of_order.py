@@ -122,8 +122,8 @@ def _taken(bench: Workbench, like: Equation, x: int, axis: int, places: _Range) 
     shape = bench.specs[x].shape
     if places.is_dropped or places.length < shape[axis]:
         stop = places.first + places.step * places.length
-        part = slice(places.first, stop if stop >= 0 else None, places.step)
-        key = Key((*[slice(None)] * axis, places.first if places.is_dropped else part))
+        taken = slice(places.first, stop if stop >= 0 else None, places.step)
+        key = Key((*[slice(None)] * axis, places.first if places.is_dropped else taken))
         return bench.put(like, view, (x,), (("key", key),))
     return x if places.step > 0 else bench.put(like, flip, (x,), (("axis", (axis,)),))
 

@@ -167,13 +167,20 @@ def _sweeps(plan: UnfinishedPlan, equation: Equation, variable: int) -> bool:
     if 0 in spec.shape:
         return False
     specs = [plan.specs[operand] for operand in equation.operands]
-    dtypes = ufunc.resolve_dtypes((*map(_kind_of, specs), None))
+    try:
+        dtypes = ufunc.resolve_dtypes((*map(_kind_of, specs), None))
+    except TypeError:  # such as for bool, which ``evaluate`` converts
+        return False
     if dtypes[-1] != spec.dtype or inner_loop(ufunc, dtypes) is None:
         return False
     operands = []
-    for operand, own, dtype in zip(equation.operands, specs, dtypes, strict=False):
-        if own.weak or own.dtype != dtype or own.shape not in ((), spec.shape):
-            source, operand = operand, plan.new(spec.shape if own.shape else (), dtype)
+    for operand, operand_spec, dtype in zip(equation.operands, specs, dtypes, strict=False):
+        if (
+            operand_spec.weak
+            or operand_spec.dtype != dtype
+            or operand_spec.shape not in ((), spec.shape)
+        ):
+            source, operand = operand, plan.new(spec.shape if operand_spec.shape else (), dtype)
             member = Member(operand, (source,), BoundFormula(_converted, (dtype,)))
             join(plan, member, plan.specs[operand].shape)
         operands.append(operand)
