@@ -132,7 +132,7 @@ def _range(bench: Workbench, equation: Equation, axis: int) -> _Range | None:
     """The range of an axis that a movement takes, if it takes all of the others."""
     piece, shape = bench.rearrangement(equation), bench.specs[equation.operands[0]].shape
     out = equation.results[0].shape
-    if piece is None or piece.shape != out:
+    if piece is None or piece.shape != out or axis >= len(shape):
         return None
     others, strides = (*shape[:axis], *shape[axis + 1 :]), piece.strides
     is_dropped = out == others

@@ -59,7 +59,7 @@ def random_program(seed: int) -> Any:
 def test_random_choices_keep_their_bits() -> None:
     changed, ran = 0, 0
     arrays = np.array([1.0, -np.inf, 0.0, np.nan]), np.array([0.0, 2.0, np.inf, -0.0])
-    for seed in range(60):
+    for seed in range(40):
         f = random_program(seed)
         program = fg.program(f)(np.True_, np.False_, *arrays)
         branched = with_branches(program)
@@ -77,8 +77,8 @@ def test_random_choices_keep_their_bits() -> None:
                 np.testing.assert_allclose(out[0], expected[0], rtol=1e-12)
                 np.testing.assert_allclose(out[1], expected[1], rtol=1e-12)
                 ran += 1
-    assert changed > 24
-    assert ran > 5
+    assert changed > 15
+    assert ran > 2
 
 
 def long(x: Any) -> Any:

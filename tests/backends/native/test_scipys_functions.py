@@ -28,6 +28,7 @@ def _first_line(f: Any, *args: Any) -> str:
     return str(fg.jit(f, backend="native").lower(*args).source.splitlines()[0])
 
 
+@pytest.mark.slow
 def test_every_function_has_scipys_bits() -> None:
     tried = 0
     for primitive in filter(_has_ufunc, every_primitive()):
