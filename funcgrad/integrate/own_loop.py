@@ -1,4 +1,4 @@
-"""The steps of a solution as a program of their own, outside of ``jit``.
+"""The steps of a solution, or of an integral, as a program of their own, outside of ``jit``.
 
 >>> import funcgrad as fg
 >>> system = System.read(lambda y, t: -y, 1.0)
@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -42,3 +42,19 @@ def own_outcome(system: System, times: Tensor, settings: Settings) -> Outcome | 
     args = [*system.start, times, *system.parameters]
     results = _PROGRAMS.results(system.function, args, options, loop)
     return None if results is None else Outcome(results[:count], *results[count:])
+
+
+def own_integral(
+    func: Callable[..., Any],
+    ends: Sequence[Tensor],
+    params: Sequence[Tensor],
+    options: Hashable,
+    integrated: Callable[[Callable[..., Any], list[Tensor], list[Tensor]], list[Tensor]],
+) -> list[Tensor] | None:
+    """``integrated(func, ends, params)`` by a program; None if there is none."""
+    count = len(ends)
+
+    def loop(function: Callable[..., Any], tensors: list[Tensor]) -> list[Tensor]:
+        return integrated(function, tensors[:count], tensors[count:])
+
+    return _PROGRAMS.results(func, [*ends, *params], options, loop)
