@@ -180,9 +180,9 @@ def quad(
         [*map(wrap, ends)],
         [*map(wrap, params)],
         (name, *options, structure, parts_of(structure)),
-        lambda *inputs: _of_one_value(*_integrated(*inputs, structure, *options)),
+        lambda f, ends, params: _of_one_value(*_integrated(f, ends, params, structure, *options)),
     )
-    form: Structure | None = _ONE_VALUE
+    form = _ONE_VALUE
     if outs is None:
         outs, form = _integrated(func, ends, params, structure, *options)
     *leaves_out, error, status, panels = outs
@@ -193,7 +193,7 @@ def quad(
     return value, error, {"neval": neval, "last": panels, "status": status}
 
 
-_ONE_VALUE: Final = pytrees.flatten(0.0)[1]
+_ONE_VALUE: Final[Structure] = pytrees.flatten(0.0)[1]
 
 
 def _of_one_value(outs: list[Tensor], form: Structure) -> list[Tensor]:
