@@ -766,6 +766,7 @@ LAWS = frozenset(
     {
         "funcgrad.interop.onnx.operator_writer",
         "funcgrad.interop.onnx.replacements",
+        "funcgrad._backends.native.chosen_sides",
         "funcgrad._backends.step_sums",
         "funcgrad._passes.few_of_order",
         "funcgrad._passes.in_place",

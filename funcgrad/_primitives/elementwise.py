@@ -88,6 +88,7 @@ def elementwise(
     traits: Trait = Trait.NONE,
     ulps: int = 0,
     basic: bool = False,
+    ufunc: str = "",
     remedy: str = "",
     kinks: Kinks | None = None,
 ) -> Primitive:
@@ -111,7 +112,7 @@ def elementwise(
     samples : callable
     operator, traits, remedy, kinks
         See ``Primitive``.
-    ulps, basic
+    ulps, basic, ufunc
         See ``Elementwise``.
 
     Returns
@@ -142,7 +143,7 @@ def elementwise(
         batch_elementwise,
         samples,
         operator=operator,
-        structure=Elementwise(formula, ulps=ulps, basic=basic),
+        structure=Elementwise(formula, ulps=ulps, basic=basic, ufunc=ufunc),
         traits=traits,
         remedy=remedy,
         kinks=kinks,

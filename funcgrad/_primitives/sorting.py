@@ -36,6 +36,7 @@ from funcgrad._primitives.structural import cast, move_axis, reshape
 __all__ = [
     "argpartition",
     "argsort",
+    "indices_along",
     "is_in",
     "lexsort",
     "order_of_sorted",
@@ -59,10 +60,10 @@ def take_along_axis(x: Value, indices: Value, axis: int, *, unique: bool = False
     unique : bool
         Whether no element is selected twice.
     """
-    return gather(x, *_everywhere(shape_of(x), indices, axis), axis=0, unique=unique)
+    return gather(x, *indices_along(shape_of(x), indices, axis), axis=0, unique=unique)
 
 
-def _everywhere(shape: Shape, indices: Value, axis: int) -> tuple[Value, ...]:
+def indices_along(shape: Shape, indices: Value, axis: int) -> tuple[Value, ...]:
     """Indices along one axis, combined with indices of the other axes."""
     rank = len(shape)
     grid: list[Value] = [
@@ -141,7 +142,7 @@ def _carry(
     out: Value, x: Value, axis: int, descending: bool
 ) -> tuple[Primitive, tuple[Value, ...], dict[str, Any]]:
     order = order_of_sorted(x, out, axis=axis, descending=descending)
-    return gather, _everywhere(shape_of(x), order, axis), {"axis": 0, "unique": True}
+    return gather, indices_along(shape_of(x), order, axis), {"axis": 0, "unique": True}
 
 
 def _sorted_samples() -> Iterator[Sample]:

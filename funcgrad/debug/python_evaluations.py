@@ -30,11 +30,11 @@ def called_back() -> Iterator[Counter[str]]:
     --------
     >>> import funcgrad as fg
     >>> import funcgrad.numpy as fnp
-    >>> logarithms = fg.jit(lambda x: fnp.sum(fg.scipy.special.gammaln(x)), backend="native")
+    >>> quotients = fg.jit(lambda x: fnp.sum(fg.scipy.special.exprel(x)), backend="native")
     >>> with called_back() as counts:
-    ...     _ = [logarithms(fnp.ones(3)) for _ in range(5)]
+    ...     _ = [quotients(fnp.ones(3)) for _ in range(5)]
     >>> counts
-    Counter({'gammaln': 5})
+    Counter({'exprel': 5})
     """
     counter: Counter[str] = Counter()
     token = CALLED_BACK.set(counter)

@@ -1,4 +1,4 @@
-"""The steps of a solution as a program of their own, outside of ``jit``.
+"""The steps of a solution, or of an integral, as a program of their own, outside of ``jit``.
 
 >>> import funcgrad as fg
 >>> system = System.read(lambda y, t: -y, 1.0)
@@ -88,3 +88,19 @@ def _together(first: Any, *others: Any) -> Callable[..., Any]:
         return lambda: (first,)
     more = _together(*others)
     return lambda: (first, *more())
+
+
+def own_integral(
+    func: Callable[..., Any],
+    ends: Sequence[Tensor],
+    params: Sequence[Tensor],
+    options: Hashable,
+    integrated: Callable[[Callable[..., Any], list[Tensor], list[Tensor]], list[Tensor]],
+) -> list[Tensor] | None:
+    """``integrated(func, ends, params)`` by a program; None if there is none."""
+    count = len(ends)
+
+    def loop(function: Callable[..., Any], tensors: list[Tensor]) -> list[Tensor]:
+        return integrated(function, tensors[:count], tensors[count:])
+
+    return _PROGRAMS.results(func, [*ends, *params], options, loop)

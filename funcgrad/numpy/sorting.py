@@ -160,7 +160,8 @@ def partition(
 ) -> Tensor:
     """Sort partly: put at ``kth`` the element that full sorting would put there.
 
-    No element before it is greater, and none behind it is less.
+    No element before it is greater, and none behind it is less. The order of the elements before
+    it, and of those behind it, is not specified; in jitted functions it may be another one.
 
     Parameters
     ----------

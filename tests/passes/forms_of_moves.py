@@ -6,9 +6,15 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
+import numpy as np
+
 import funcgrad.numpy as fnp
 from funcgrad._primitives import selection as chosen
 from funcgrad._primitives.blocks import spread_block, take_block
+from funcgrad._primitives.index_keys import Key
+from funcgrad._primitives.indexing import deposit
+from funcgrad._primitives.structural import place
+from funcgrad.tensor.tensor import wrap
 from tests.passes.parts import (
     Form,
     Pick,
@@ -111,6 +117,37 @@ def _few_of_many(_: Any, x: Any, y: Any, pick: Pick) -> Any:
     return fnp.reshape(line[places], x.shape)
 
 
+def _few_in_order(_: Any, x: Any, y: Any, pick: Pick) -> Any:
+    """Elements at the ends of lines that are in order, as are all of a partition by all places."""
+    line = fnp.concatenate([x] * 15 + [y] * 15, axis=1) + x.dtype.type(0)  # without -0.0
+    line = pick(lambda: line, lambda: fnp.concatenate([line] * 3, axis=1)[:1])
+    places = tuple(range(line.shape[1] - 1))
+    ordered = pick(lambda: fnp.sort(line), lambda: fnp.partition(line, places))
+    few = pick(
+        lambda: ordered[:, :1],
+        lambda: ordered[:, -1:],
+        lambda: ordered[:, 0],
+        lambda: ordered[..., ::-1][..., :1],
+        lambda: ordered[..., ::-1][0, -1:],
+    )
+    return fnp.broadcast_to(fnp.ravel(few)[:1], x.shape)
+
+
+def _few_deposited(_: Any, x: Any, y: Any, pick: Pick) -> Any:
+    """Elements that are added to the places of the first ones of an order, or of a square."""
+    rows, columns = pick((slice(0, 2), slice(1, 3)), (1, slice(None)), (slice(None), -1))
+    square = wrap(place(y[rows, columns], key=Key((rows, columns)), shape=x.shape))
+    order = fnp.argsort(x, axis=pick(0, 1))
+    lines = fnp.broadcast_to(np.arange(3), x.shape)
+    return pick(
+        lambda: deposit(square, lines, order, axis=0, unique=False, shape=x.shape),
+        lambda: fnp.reshape(
+            deposit(flat(square), flat(order * 3 + lines), axis=0, unique=False, shape=(9,)),
+            x.shape,
+        ),
+    )
+
+
 def _blocks_of_blocks(operation: Any, x: Any, y: Any, pick: Pick) -> Any:
     """Blocks along two axes, or twice along one, from starts that are or are not known."""
     axes, mode = pick((0, 1), (1, 0), (0, 0)), pick("clip", "raise")
@@ -139,6 +176,9 @@ MOVING: Final[Mapping[str, Form]] = MappingProxyType(
         "relax._scaled_sum": _scaled_sum,
         "relax._summed_product": _summed_product,
         "few_of_order._selected": _few_of_many,
+        "few_of_order._gathered": _few_in_order,
+        "few_of_order._short": _few_in_order,
+        "few_of_order._deposited": _few_deposited,
         "simplify._nested_blocks": _blocks_of_blocks,
     }
 )

@@ -33,11 +33,11 @@ def write_sweep(site: FunctionSite, step: Sweep) -> None:
     strides = [spec.dtype.itemsize if spec.shape else 0 for spec in specs]
     count = prod(specs[-1].shape)
     site.work += _OPERATIONS * count
-    if step.dtypes[-1].kind == "f" and site.is_shared(count):
+    if not step.may_raise and site.is_shared(count):
         _share_sweep(site, step, strides, count)
         return
     call_loop(site, step.ufunc, step.dtypes, pointers, [count], strides)
-    if step.dtypes[-1].kind != "f":  # such as a power of an integer, which may be refused
+    if step.may_raise:  # such as a power of an integer, which may be refused
         raised = site.lines.call("i1", "has_raised")
         site.continue_if(site.lines.op(f"xor i1 {raised}, true"))
 

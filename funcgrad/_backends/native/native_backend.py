@@ -19,6 +19,7 @@ from funcgrad._backends.control_forms import in_blocks, written_out
 from funcgrad._backends.decompose import decomposed
 from funcgrad._backends.interface import Compiled
 from funcgrad._backends.native.block_sizes import block_of
+from funcgrad._backends.native.chosen_sides import with_branches
 from funcgrad._backends.native.cpython import checked, symbols
 from funcgrad._backends.native.function_text import Arithmetic
 from funcgrad._backends.native.native_code import SharedCode, native_code_of
@@ -104,8 +105,9 @@ class NativeBackend:
 
     def prepare(self, program: Program, relaxed: bool) -> Program:
         """The program without calls, its operations by formulas that can be written."""
+        branched = with_branches(inlined(in_blocks(inlined(program), block_of)))
         prepared = with_programs_inside(
-            written_out(inlined(in_blocks(inlined(program), block_of)), python_slices=True),
+            written_out(branched, python_slices=True),
             lambda body: self.prepare(optimize(body, relaxed), relaxed),
         )
         prepared = sum_after_loops(prepared)

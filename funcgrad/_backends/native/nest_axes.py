@@ -47,6 +47,7 @@ def arranged(
     arrays: Sequence[NestArray],
     reduced: Mapping[int, frozenset[int]],
     stores: Container[int],
+    columns: Container[int] = (),
 ) -> tuple[list[int], dict[int, frozenset[int]]]:
     """Merge and order the axes of a nest, and the strides of its arrays.
 
@@ -59,6 +60,8 @@ def arranged(
         The axes that each reduction reduces.
     stores : container
         The variables that are written.
+    columns : container of int
+        The lengths of an innermost loop for which totals of all columns are collected in registers.
 
     Returns
     -------
@@ -84,12 +87,17 @@ def arranged(
     def worth(place: int) -> float:
         """How many arrays lie side by side along a loop; those that are written count twice.
 
-        Reductions count once, along loops that they reduce: they are collected in registers.
+        Reductions count once where they are collected in registers: along loops that they reduce,
+        and along rows of few vectors.
         """
         total = 0.5 * (place == len(groups) - 1)
+        in_columns = extents[place] in columns and all(
+            axes.isdisjoint(groups[place]) and sum([group[0] in axes for group in groups]) == 1
+            for axes in reduced.values()
+        )
         for array, strides in zip(arrays, inner, strict=True):
             if array.variable in reduced:
-                total += groups[place][0] in reduced[array.variable]
+                total += in_columns or groups[place][0] in reduced[array.variable]
             else:
                 total += (strides[place] == 1) * (1 + (array.variable in stores))
         return total

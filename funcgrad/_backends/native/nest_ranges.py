@@ -126,28 +126,30 @@ class _NestPart(NestWriter):
     @property
     def bytes_computed(self) -> int:
         """The bytes of all results; reading an element counts as computing several."""
-        sizes = sum([self._specs[member.variable].dtype.itemsize for member in self._nest.members])
-        memory = sum([array.dtype.itemsize for array in self._arrays.values()])
-        return prod(self._nest.shape) * (sizes + _OF_MEMORY * memory) + self.bytes_of_functions
+        sizes = sum([self.specs[member.variable].dtype.itemsize for member in self.nest.members])
+        memory = sum([array.dtype.itemsize for array in self.arrays.values()])
+        return prod(self.nest.shape) * (sizes + _OF_MEMORY * memory) + self.bytes_of_functions
 
     @property
     def bytes_of_functions(self) -> int:
         """The bytes that are computed while the functions run that the draft calls."""
-        widest = max([self._specs[member.variable].dtype.itemsize for member in self._nest.members])
-        return prod(self._nest.shape) * _OF_FUNCTIONS * widest * len(self._lines.uses)
+        widest = max([self.specs[member.variable].dtype.itemsize for member in self.nest.members])
+        return prod(self.nest.shape) * _OF_FUNCTIONS * widest * len(self._lines.uses)
 
     def reads_pieces(self, cut: Cut) -> bool:
         """Whether each part reads short pieces of rows.
 
         To read half of each row takes as long as to read all of them, if the rows are short.
         """
-        return cut.loop > 0 and prod(self._extents[cut.loop :]) < _LONG_ROW
+        return cut.loop > 0 and prod(self.extents[cut.loop :]) < _LONG_ROW
 
     def cut(self, wanted: int) -> Cut | None:
         """The cut of the outermost loop that has as many parts as wanted, or else of the most."""
-        cuts, last = [], len(self._extents) - 1
-        for loop, extent in enumerate(self._extents):
-            folds = [v for v, loops in self._reduced.items() if loop in loops]
+        cuts, last = [], len(self.extents) - 1
+        for loop, extent in enumerate(self.extents):
+            folds = [v for v, loops in self.reduced.items() if loop in loops]
+            if loop == last and self._has_columns:
+                continue
             if not folds:
                 cuts.append(Cut(loop, extent if loop < last else extent // self._width, 0))
             elif not loop and not any(map(self._in_registers, folds)) and self._has_long_parts:
@@ -160,15 +162,15 @@ class _NestPart(NestWriter):
     @property
     def _has_long_parts(self) -> bool:
         """Whether what a part collects is little beside what it reads."""
-        return len(self._extents) == 1 or prod(self._extents[1:]) >= _LONG_PART
+        return len(self.extents) == 1 or prod(self.extents[1:]) >= _LONG_PART
 
     @property
     def _width_of_parts(self) -> int:
-        return self._gathering.width if len(self._extents) > 1 else self._width
+        return self._gathering.width if len(self.extents) > 1 else self._width
 
     def _record_size(self, variable: int) -> int:
         """The bytes that a reduction collects in a part."""
-        return -(-self._width_of_parts * self._collected(variable).itemsize // 8) * 8
+        return -(-self._width_of_parts * self.dtype_of_total(variable).itemsize // 8) * 8
 
     def _recorded(self, records: str, index: str) -> dict[int, str]:
         """The addresses of the values that reductions collect in a part."""
@@ -199,7 +201,7 @@ class _NestRange(_NestPart):
 
         def one(index: str, _: Sequence[str]) -> Sequence[str]:
             lanes, pointers = Registers(self._lines, self._width_of_parts), self._pointers
-            if len(self._extents) > 1:
+            if len(self.extents) > 1:
                 collected = self._step(index, pointers)
             else:
                 collected = self._block(index, self._full, self._starting(0), pointers)
@@ -217,9 +219,9 @@ class _NestRange(_NestPart):
         self, pointers: Mapping[int, str], collected: Mapping[int, Value]
     ) -> dict[int, Value]:
         """Write the innermost loop: where it is shared some vectors, then the rest."""
-        if self._loop != len(self._extents) - 1:
+        if self._loop != len(self.extents) - 1:
             return super()._inner(pointers, collected)
-        lines, width, full, extent = self._lines, self._width, self._full, self._extents[-1]
+        lines, width, full, extent = self._lines, self._width, self._full, self.extents[-1]
         start, stop = [lines.op(f"mul i64 {place}, {width}") for place in ("%begin", "%end")]
         self._swept(Registers(lines, width), start, stop, pointers, {})
         if full < extent:
@@ -251,6 +253,6 @@ class _NestTotals(_NestPart):
 
         def collected(index: str) -> dict[int, Value]:
             places, lanes = self._recorded(self._records, index), Registers(self._lines, width)
-            return {v: lanes.load(place, self._collected(v)) for v, place in places.items()}
+            return {v: lanes.load(place, self.dtype_of_total(v)) for v, place in places.items()}
 
         return super()._in_order(count, width, names, collected)

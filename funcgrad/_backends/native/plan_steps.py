@@ -157,11 +157,12 @@ class Fill(_OwnResult):
 
 @dataclass(frozen=True, slots=True)
 class Sweep(_OwnResult):
-    """NumPy's inner loop of a ufunc over whole arrays, which lie in C order or are one number."""
+    """A ufunc's inner loop over arrays in C order, or numbers; SciPy's and integers' may raise."""
 
     ufunc: np.ufunc
     dtypes: tuple[np.dtype[Any], ...]
     operands: tuple[int, ...]
+    may_raise: bool
 
     def reads(self, views: Mapping[int, View]) -> Sequence[View]:
         """The views that it reads."""

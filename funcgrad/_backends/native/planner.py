@@ -14,6 +14,7 @@ nest, in which results that nothing else reads stay in registers. Movements are 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pkgutil import resolve_name
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -48,6 +49,7 @@ from funcgrad._backends.native.plan_steps import (
 from funcgrad._backends.native.sort_planning import sorts
 from funcgrad._backends.native.unfinished_plan import UnfinishedPlan
 from funcgrad._backends.native.window_planning import folds_windows, multiplies_windows
+from funcgrad._core.specs import Spec
 from funcgrad._core.structure.structures import (
     FOREIGN,
     Contraction,
@@ -158,20 +160,51 @@ def _draws(plan: UnfinishedPlan, equation: Equation, structure: Random, variable
 
 
 def _sweeps(plan: UnfinishedPlan, equation: Equation, variable: int) -> bool:
-    ufunc, spec = equation.operation.evaluate, plan.specs[variable]
-    if not isinstance(ufunc, np.ufunc) or equation.params or ufunc.nout != 1:
+    """Plan the inner loop of a ufunc over operands in one shape, and in the loop's dtypes."""
+    ufunc, spec = _ufunc_of(equation), plan.specs[variable]
+    if ufunc is None or equation.params or ufunc.nout != 1 or ufunc.signature is not None:
         return False
-    if ufunc.signature is not None or 0 in spec.shape:
+    if 0 in spec.shape:
         return False
     specs = [plan.specs[operand] for operand in equation.operands]
-    if any(s.weak for s in specs) or any(s.shape not in ((), spec.shape) for s in specs):
+    try:
+        dtypes = ufunc.resolve_dtypes((*map(_kind_of, specs), None))
+    except TypeError:  # such as for bool, which ``evaluate`` converts
         return False
-    dtypes = ufunc.resolve_dtypes((*[s.dtype for s in specs], None))
-    if dtypes != (*[s.dtype for s in specs], spec.dtype):
-        return False  # it would convert its operands in pieces
-    plan.prepare(equation.operands)
-    plan.append(Sweep(variable, ufunc, tuple(dtypes), equation.operands))
+    if dtypes[-1] != spec.dtype or inner_loop(ufunc, dtypes) is None:
+        return False
+    operands = []
+    for operand, operand_spec, dtype in zip(equation.operands, specs, dtypes, strict=False):
+        if (
+            operand_spec.weak
+            or operand_spec.dtype != dtype
+            or operand_spec.shape not in ((), spec.shape)
+        ):
+            source, operand = operand, plan.new(spec.shape if operand_spec.shape else (), dtype)
+            member = Member(operand, (source,), BoundFormula(_converted, (dtype,)))
+            join(plan, member, plan.specs[operand].shape)
+        operands.append(operand)
+    plan.prepare(operands)
+    may_raise = ufunc is not equation.operation.evaluate or dtypes[-1].kind != "f"
+    plan.append(Sweep(variable, ufunc, tuple(dtypes), tuple(operands), may_raise))
     return True
+
+
+def _kind_of(spec: Spec) -> Any:
+    """A dtype, or the type of a Python number."""
+    return type(spec.dtype.type(0).item()) if spec.weak else spec.dtype
+
+
+def _ufunc_of(equation: Equation) -> np.ufunc | None:
+    """The ufunc that evaluates an elementwise operation."""
+    operation, structure = equation.operation, equation.operation.structure
+    ufunc: Any = operation.evaluate
+    if isinstance(structure, Elementwise) and structure.ufunc:
+        try:
+            ufunc = resolve_name(structure.ufunc)
+        except ImportError:  # which the operation tells when it is called back
+            return None
+    return ufunc if isinstance(ufunc, np.ufunc) else None
 
 
 def _runs_along_axis(

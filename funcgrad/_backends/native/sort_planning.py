@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import prod
+from math import log, prod
 from typing import Final
 
 from funcgrad._backends.native.plan_steps import Fill, Sorting
@@ -24,6 +24,13 @@ long. Lines of 200 numbers take 0.6 of the time of the call, their orders 0.2 to
 
 _FEWEST: Final = 32
 """The fewest candidates of a selection."""
+
+_PASS, _PAIRS = 1.3, 2.0
+"""The times of exchanges: of candidates one by one, and of vectors of elements and their places.
+
+Candidates are sorted twice, and once more for as many later ones as there is room for: in a line
+in random order, ``wanted * log(size / room)`` elements become candidates later.
+"""
 
 
 def sorts(plan: UnfinishedPlan, equation: Equation, structure: Opaque, variable: int) -> bool:
@@ -56,9 +63,16 @@ def sorts(plan: UnfinishedPlan, equation: Equation, structure: Opaque, variable:
 
 
 def selects(form: Ordering, shape: Shape) -> bool:
-    """Whether a few elements are wanted of lines whose elements lie side by side."""
-    is_last = all(size == 1 for size in shape[form.axis + 1 :])
-    return form.wanted is not None and is_last and 2 * candidates(form.wanted) <= shape[form.axis]
+    """Whether a pass over lines, whose elements lie side by side, is quicker than a network."""
+    size, wanted = shape[form.axis], form.wanted
+    if wanted is None or any(other > 1 for other in shape[form.axis + 1 :]):
+        return False
+    room = candidates(wanted)
+    if 2 * room > size:
+        return False
+    later = wanted * log(size / room) / (room - wanted)
+    lanes = min(prod(shape) // size, 8)
+    return _PASS * (2 + later) * exchanges(room) <= _PAIRS * exchanges(size) / lanes
 
 
 def candidates(count: int) -> int:

@@ -109,12 +109,15 @@ class Elementwise:
     basic : bool
         Whether algebras have the operation itself, as an intrinsic or a Python operator, so that it
         is not decomposed.
+    ufunc : str
+        The module and the name of the ufunc that ``evaluate`` calls, as "scipy.special:gammaln".
     """
 
     formula: Callable[..., Any] | None = None
     is_view: bool = False
     ulps: int = 0
     basic: bool = False
+    ufunc: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,7 +74,13 @@ def evaluated_by_scipy(
         return in_precision(getattr(scipy_special(name), name)(*converted), *args)
 
     return elementwise(
-        name, evaluate, partials=partials, samples=samples, traits=traits | OWNS, kinks=kinks
+        name,
+        evaluate,
+        partials=partials,
+        samples=samples,
+        traits=traits | OWNS,
+        ufunc="" if whole else f"scipy.special:{name}",
+        kinks=kinks,
     )
 
 

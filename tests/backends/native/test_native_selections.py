@@ -61,6 +61,8 @@ def test_lines_of_which_few_elements_are_wanted_are_selected() -> None:
     assert selects(Ordering(1, False, True, 10), (64, 1000))
     assert selects(Ordering(1, True, True, 10, True), (64, 1000, 1))
     assert not selects(Ordering(1, False, True, 10), (64, 50))
+    assert selects(Ordering(1, False, True, 10), (1, 100))
+    assert not selects(Ordering(1, False, True, 10), (64, 100))  # a network sorts many at once
     assert not selects(Ordering(0, False, True, 10), (1000, 64))
     assert not selects(Ordering(1, False, True), (64, 1000))
 
@@ -84,6 +86,47 @@ def test_users_ways_to_the_greatest_elements(wanted: Any) -> None:
     lowered = run.lower(x)
     assert "part_of_order" in str(lowered.optimized)
     assert lowered.source.splitlines()[0] == "; called back: nothing"
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        lambda x: fnp.sort(x)[:5],
+        lambda x: fnp.sort(x)[-5:],
+        lambda x: fnp.sort(x)[::-1][:5],
+        lambda x: fnp.sort(x)[7],
+        lambda x: fnp.sort(x, descending=True)[3],
+        lambda x: fg.grad(lambda x: fnp.sum(fnp.sort(x)[:5] ** 2))(x),
+        lambda x: fg.grad(lambda x: fnp.sort(x)[-2] ** 2)(x),
+        lambda x: fg.vmap(lambda x: fnp.sort(x)[:3])(fnp.reshape(x, (2, 250))),
+    ],
+)
+def test_few_elements_in_order_are_selected(wanted: Any) -> None:
+    x = np.random.default_rng(4).standard_normal(500)
+    run = fg.jit(wanted, backend="native")
+    assert_array_equal(run(x), wanted(fg.tensor(x)))
+    lowered = run.lower(x)
+    assert "part_of_order" in str(lowered.optimized)
+    assert "order_of_sorted" not in str(lowered.optimized)
+    assert lowered.source.splitlines()[0] == "; called back: nothing"
+
+
+@pytest.mark.parametrize("size", [3, 70, 500])
+@pytest.mark.parametrize(
+    ("wanted", "places"),
+    [
+        (lambda x: fnp.partition(x, 2)[..., :3], slice(3)),
+        (lambda x: fnp.partition(x, -2)[..., -2:], slice(-2, None)),
+        (lambda x: fnp.take_along_axis(x, fnp.argpartition(x, 1)[..., :2], -1), slice(2)),
+        (lambda x: fnp.partition(x, 2)[..., 2], 2),
+    ],
+)
+def test_ends_of_partitions_are_machine_code(wanted: Any, places: Any, size: int) -> None:
+    x = np.random.default_rng(5).standard_normal((2, size))
+    run = fg.jit(wanted, backend="native")
+    expected = np.sort(x)[:, places]
+    assert_array_equal(np.sort(run(x)) if expected.ndim > 1 else run(x), expected)
+    assert run.lower(x).source.splitlines()[0] == "; called back: nothing"
 
 
 def test_selections_in_batches_loops_and_gradients() -> None:

@@ -24,6 +24,7 @@ import funcgrad as fg
 from funcgrad._backends.native.native_backend import NATIVE
 from funcgrad._core.primitive import Primitive, Sample
 from funcgrad._core.specs import dtype_of
+from funcgrad._passes.pipeline import optimize
 from tests.conformance import every_primitive
 
 PAGE: Final = Path(__file__).parents[3] / "examples" / "docs" / "called_back.md"
@@ -55,7 +56,7 @@ class CalledBack(NamedTuple):
 
 def called_by(primitive: Primitive, sample: Sample) -> tuple[list[str], list[str]]:
     """The operations that are called back for a sample: always, and for some values only."""
-    program = fg.program(partial(primitive, **sample.params))(*sample.args)
+    program = optimize(fg.program(partial(primitive, **sample.params))(*sample.args))
     lines = NATIVE.inspect(NATIVE.prepare(program, False)).splitlines()
     always = [line.removeprefix(_ALWAYS) for line in lines if line.startswith(_ALWAYS)]
     at_times = [line.removeprefix(_AT_TIMES) for line in lines if line.startswith(_AT_TIMES)]
