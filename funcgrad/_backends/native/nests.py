@@ -44,6 +44,11 @@ the time, filters 0.85 to 0.9, ten others 0.98 to 1.08. Sums of few products, wh
 iLQR 0.87, a particle's steps with tangents 0.96; but not arrays of two rows, which take 1.1 to 2.9
 times as long."""
 
+_MANY_VECTORS: Final = 4
+"""Behind so many vectors the rest is a vector, too, so that the text is the same for other rests
+(``sized_texts.py``). Not in loops, where the next step would wait for its masked store: loops over
+36 to 100 numbers would take up to 1.2 times as long, over 20 numbers up to 6 times."""
+
 _COSTLY: Final = ("call", "div", "rem")
 """The instructions that take less time on a vector of four than on four scalars."""
 
@@ -65,6 +70,8 @@ class NestWriter:
         The number that a variable is known to be, or None.
     bits : int
         The width of a register.
+    repeats : bool
+        Whether it is in the body of a loop.
     """
 
     def __init__(
@@ -75,6 +82,7 @@ class NestWriter:
         pointer: Callable[[int], str],
         number: Callable[[int], Any],
         bits: int,
+        repeats: bool = False,
     ) -> None:
         self._lines, self._nest, self._specs, self._number = lines, nest, specs, number
         self._folded = {m.variable: m.folded for m in nest.members if m.folded is not None}
@@ -103,6 +111,7 @@ class NestWriter:
         if self._is_written_out():
             self._width = 1
         self._has_masks = masks and self._width > 1
+        self._has_whole_tail = not repeats and self._full >= _MANY_VECTORS * self._width
 
     def _array(
         self, variable: int, view: View, strides: Sequence[int], pointer: Callable[[int], str]
@@ -305,7 +314,8 @@ class NestWriter:
         full, extent = self._full, self._extents[-1]
         width, left = 1, extent - full
         if self._has_masks:
-            width = self._width if collected else _power_of_two(left, above=True)
+            is_whole = collected or self._has_whole_tail
+            width = self._width if is_whole else _power_of_two(left, above=True)
         lanes = Registers(self._lines, width, min(width, left))
         return self._swept(lanes, full, extent, pointers, collected)
 
