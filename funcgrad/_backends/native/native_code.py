@@ -237,8 +237,15 @@ def native_code_of(
     referents: list[Any] = [shared, program]
     key = shared.keys.key(program, shared.arithmetic) if is_on() else None
 
+    families: list[tuple[Family, Needs]] = []
+
     def compiled(level: int) -> ProgramObject:
-        return _compiled(shared, *write(), key, level)
+        for family, needs in families:
+            if level in family.objects:  # by another program: the text need not be written again
+                return _of_family(shared, family, needs, key, level)
+        made, family = _compiled(shared, *write(), key, level)
+        families[:] = [(family, made.needs)] if family.holes else []
+        return made
 
     def use(made: ProgramObject) -> None:
         needs = made.needs
@@ -290,7 +297,7 @@ def native_code_of(
 
 def _compiled(
     shared: SharedCode, module: NativeModule, function: Function, key: str | None, level: int
-) -> ProgramObject:
+) -> tuple[ProgramObject, Family]:
     """Compile a program, unless its family is compiled; at level 2 if that is at hand."""
     relocations = module.origins, module.recipes, module.symbols
     needs = Needs(function.size, function.is_long, *relocations, {})
@@ -309,10 +316,17 @@ def _compiled(
         module.texts, module.declarations = texts, declared
         shared.sized.refuse(texts)
         return _compiled(shared, module, function, key, level)
+    return _of_family(shared, family, needs, key, level), family
+
+
+def _of_family(
+    shared: SharedCode, family: Family, needs: Needs, key: str | None, level: int
+) -> ProgramObject:
+    """The code of a program, from its family's; it is put on disk if the program has a key."""
     files, called = family.objects[level]
     code = shared.better if level == BEST else shared
     made = ProgramObject(level, replace(needs, shared=code.files(called)), files)
-    if key is not None and has_key:
+    if key is not None and needs.is_storable:
         write_code(shared.tools.name(key, BEST if level == BEST else FIRST), made.to_bytes())
     return made
 
