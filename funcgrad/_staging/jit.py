@@ -466,11 +466,11 @@ def jit(
 
     Notes
     -----
-    Control flow may depend on values: each path is staged when it is first taken.
-    Outside values that the function reads are watched, and the function is staged again if one has
-    changed: values of the names in its code and in Python functions that it calls, their elements
-    and attributes, arrays by content. Values from compiled code, files, clocks and computed names
-    are not watched: pass them as arguments. See ``funcgrad/_staging/README.md``.
+    Each path through control flow, and each shape, is staged when it first comes. Shapes share
+    machine code that differs in numbers only, as for batches of other lengths. Outside values are
+    watched, and the function is staged again if one has changed: values of names in its code and in
+    Python functions that it calls, their elements and attributes, arrays by content; not values
+    from compiled code, files, clocks and computed names. See ``funcgrad/_staging/README.md``.
     As a decorator with options, write ``functools.partial(fg.jit, static_argnums=0)``.
 
     Examples
