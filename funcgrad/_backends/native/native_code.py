@@ -237,15 +237,7 @@ def native_code_of(
     referents: list[Any] = [shared, program]
     key = shared.keys.key(program, shared.arithmetic) if is_on() else None
 
-    families: list[tuple[Family, Needs]] = []
-
-    def compiled(level: int) -> ProgramObject:
-        for family, needs in families:
-            if level in family.objects:  # by another program: the text need not be written again
-                return _of_family(shared, family, needs, key, level)
-        made, family = _compiled(shared, *write(), key, level)
-        families[:] = [(family, made.needs)] if family.holes else []
-        return made
+    compiled = _Compiler(shared, write, key).compiled
 
     def use(made: ProgramObject) -> None:
         needs = made.needs
@@ -293,6 +285,29 @@ def native_code_of(
             with suppress(AttributeError, ImportError, FileNotFoundError, NativeError):
                 return begun(ProgramObject.from_bytes(contents))
     return begun(compiled(FIRST))
+
+
+class _Compiler:
+    """Compiles one program, at one level after the other."""
+
+    def __init__(
+        self,
+        shared: SharedCode,
+        write: Callable[[], tuple[NativeModule, Function]],
+        key: str | None,
+    ) -> None:
+        self._shared, self._write, self._key = shared, write, key
+        self._family: tuple[Family, Needs] | None = None
+
+    def compiled(self, level: int) -> ProgramObject:
+        """The program's code; the text is written unless its family has code of this level."""
+        if self._family is not None:
+            family, needs = self._family
+            if level in family.objects:
+                return _of_family(self._shared, family, needs, self._key, level)
+        made, family = _compiled(self._shared, *self._write(), self._key, level)
+        self._family = (family, made.needs) if family.holes else None
+        return made
 
 
 def _compiled(

@@ -41,19 +41,15 @@ _WRITTEN_OUT: Final = 4
 for the last of them. In steps of integrators one element's derivative is another element, which is
 known at once, while its own takes a sine. Six integrators of 2 to 4 numbers take 0.56 to 0.81 of
 the time, filters 0.85 to 0.9, ten others 0.98 to 1.08. Sums of few products, which read them, too:
-iLQR 0.87, a particle's steps with tangents 0.96; but not arrays of two rows, which take 1.1 to 2.9
-times as long."""
+iLQR 0.87; but not arrays of two rows, which take 1.1 to 2.9 times as long."""
 
+# Behind so many vectors the rest is one too, so that texts of other sizes are alike. Not in loops,
+# whose next step waits for a masked store: 1.2 times as long over 36 to 100 numbers, 6 over 20.
 _MANY_VECTORS: Final = 4
-"""Behind so many vectors the rest is a vector, too, so that the text is the same for other rests
-(``sized_texts.py``). Not in loops, where the next step would wait for its masked store: loops over
-36 to 100 numbers would take up to 1.2 times as long, over 20 numbers up to 6 times."""
 
-_COSTLY: Final = ("call", "div", "rem")
-"""The instructions that take less time on a vector of four than on four scalars."""
+_COSTLY: Final = ("call", "div", "rem")  # take less time on a vector of four than on four scalars
 
-_WITH_MASKS: Final = 512
-"""The width of the registers of processors that read and write any lanes of any vector at once."""
+_WITH_MASKS: Final = 512  # bits of the registers of processors that read and write some lanes
 
 
 class NestWriter:
@@ -71,7 +67,6 @@ class NestWriter:
     bits : int
         The width of a register.
     repeats : bool
-        Whether it is in the body of a loop.
     """
 
     def __init__(
@@ -111,7 +106,7 @@ class NestWriter:
         if self._is_written_out():
             self._width = 1
         self._has_masks = masks and self._width > 1
-        self._has_whole_tail = not repeats and self._full >= _MANY_VECTORS * self._width
+        self._in_full = not repeats and self._full >= _MANY_VECTORS * self._width
 
     def _array(
         self, variable: int, view: View, strides: Sequence[int], pointer: Callable[[int], str]
@@ -314,8 +309,7 @@ class NestWriter:
         full, extent = self._full, self._extents[-1]
         width, left = 1, extent - full
         if self._has_masks:
-            is_whole = collected or self._has_whole_tail
-            width = self._width if is_whole else _power_of_two(left, above=True)
+            width = self._width if collected or self._in_full else _power_of_two(left, above=True)
         lanes = Registers(self._lines, width, min(width, left))
         return self._swept(lanes, full, extent, pointers, collected)
 

@@ -146,19 +146,19 @@ def _key(texts: Sequence[str], numbers: Sequence[Sequence[_Number]]) -> str:
 def _numbers(text: str) -> list[_Number]:
     """The numbers in a function's text for which a value can stand."""
     numbers = []
-    for found in _PLACES.finditer(text):
-        kind = found.lastgroup
+    for match in _PLACES.finditer(text):
+        kind = match.lastgroup
         if kind is None:
             continue
-        (begin, end), word = found.span(kind), found[kind]
+        (begin, end), word = match.span(kind), match[kind]
         if kind == "mask":
-            kind, begin, end = f"<{word.count('i1') + 1} x i1>", *found.span()
-        elif text.endswith(_SPLAT, 0, found.start()):
+            kind, begin, end = f"<{word.count('i1') + 1} x i1>", *match.span()
+        elif text.endswith(_SPLAT, 0, match.start()):
             vector = text.rfind("<", text.rfind("\n", 0, begin), begin)
             element, kind = kind, text[vector : text.find(">", vector) + 1]
             if vector < 0 or not kind.endswith(f" x {element}>"):
                 continue
-            begin, end = found.start() - len(_SPLAT), end + 1
+            begin, end = match.start() - len(_SPLAT), end + 1
         numbers.append(_Number(kind, begin, end, word))
     return numbers
 
