@@ -67,7 +67,7 @@ R = TypeVar("R")
 
 _MOST_VARIANTS: Final = 16
 _MOST_SIGNATURES: Final = 256
-_MOST_ENTRIES: Final = 8
+_MOST_ENTRIES, _MOST_TABLES = 8, 64  # a table that does not fit takes 0.1 µs, an entry 1 µs
 _MOST_FAILURES: Final = 8
 
 
@@ -232,7 +232,7 @@ class Jitted(DirectlyCalled, Generic[P, R]):
     def _add_ways(self, tables: tuple[Any, ...]) -> None:
         """Let machine code take calls by these tables first."""
         others = [way for way in self._ways[:-1] if all(way is not table for table in tables)]
-        self._ways = (*[*tables, *others][:_MOST_ENTRIES], _BY_PYTHON)
+        self._ways = (*[*tables, *others][:_MOST_TABLES], _BY_PYTHON)
 
     def _forget(self) -> None:
         """Have the next call take the general path."""
@@ -466,11 +466,11 @@ def jit(
 
     Notes
     -----
-    Control flow may depend on values: each path is staged when it is first taken.
-    Outside values that the function reads are watched, and the function is staged again if one has
-    changed: values of the names in its code and in Python functions that it calls, their elements
-    and attributes, arrays by content. Values from compiled code, files, clocks and computed names
-    are not watched: pass them as arguments. See ``funcgrad/_staging/README.md``.
+    Each path through control flow, and each shape, is staged when it first comes. Shapes share
+    machine code that differs in numbers only, as for batches of other lengths. Outside values are
+    watched, and the function is staged again if one has changed: values of names in its code and in
+    Python functions that it calls, their elements and attributes, arrays by content; not values
+    from compiled code, files, clocks and computed names. See ``funcgrad/_staging/README.md``.
     As a decorator with options, write ``functools.partial(fg.jit, static_argnums=0)``.
 
     Examples

@@ -35,11 +35,12 @@ def write_nest(site: FunctionSite, nest: Nest) -> None:
     Carlo runs in 0.8. LLVM puts functions of nests into those that call them where it optimizes.
     """
     plan, module, lines, kind = site.plan, site.module, site.lines, site.nests[id(nest)]
+    facts = plan.numbers.get, module.bits, site.number > 0
     site.work += prod(nest.shape) * len(nest.members)
     if kind not in module.nest_names:
         cut = nest_ranges.cut_of(site, nest)
         if module.nests[kind] == 1 and cut is None:
-            NestWriter(lines, nest, plan.specs, site.pointer, plan.numbers.get, module.bits).write()
+            NestWriter(lines, nest, plan.specs, site.pointer, *facts).write()
             return
         module.nest_names[kind] = _function(site, nest, cut), cut
     (name, cut), arguments = module.nest_names[kind], []
@@ -73,7 +74,8 @@ def _function(site: FunctionSite, nest: Nest, cut: Cut | None) -> str:
     if cut is not None:
         return nest_ranges.write_ranges(site, alike, cut, place, [*known.values(), "%records"])
     lines = FunctionText(module.arithmetic, module.definitions)
-    NestWriter(lines, alike, plan.specs, place, plan.numbers.get, module.bits).write()
+    facts = plan.numbers.get, module.bits, site.number > 0
+    NestWriter(lines, alike, plan.specs, place, *facts).write()
     lines.emit("ret void")
     name, parameters = (
         f"nest{len(module.nest_names)}",

@@ -125,11 +125,13 @@ class FunctionSite:
 
     def in_memory(self, place: int) -> str:
         """The address of a place in memory that is planned."""
-        return self.lines.address(*self.memory.located(place))
+        base, offset = self.memory.located(place)  # a line also for 0, so that sizes have one text
+        return self.lines.op(f"getelementptr i8, ptr {base}, i64 {offset}")
 
     def on_stack(self, size: int) -> str:
         """Memory on the stack."""
-        return self.lines.room(f"[{size} x i8], align {ALIGNMENT}")
+        whole = -(-size // ALIGNMENT) * ALIGNMENT  # as it is aligned; so that sizes have one text
+        return self.lines.room(f"[{whole} x i8], align {ALIGNMENT}")
 
     def scratch(self, size: int) -> str:
         """Memory in the arena for the step that is being written."""

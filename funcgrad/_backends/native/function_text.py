@@ -318,6 +318,8 @@ class FunctionText:
         """The product of an index and a step."""
         if step == 1 or index == 1:
             return str(index if step == 1 else step)
+        if isinstance(step, int) and str(index).isdigit():
+            return str(int(index) * step)
         return self.op(f"mul i64 {index}, {step}")
 
     def address(self, base: str, offset: str | int, kind: str = "i8") -> str:

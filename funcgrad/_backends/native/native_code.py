@@ -24,6 +24,7 @@ from funcgrad._backends.native.function_text import Arithmetic, SharedFunction, 
 from funcgrad._backends.native.native_module import Function, NativeModule
 from funcgrad._backends.native.processor import QUICKLY, Code, Toolchain
 from funcgrad._backends.native.program_keys import Needs, ProgramKeys, ProgramObject
+from funcgrad._backends.native.sized_texts import TABLE, Family, SizedTexts
 from funcgrad._backends.native.symbol_table import referent
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._base.locks import begin_thread
@@ -58,6 +59,7 @@ class SharedCode:
     definitions : dict
         Their texts, by name.
     keys : ProgramKeys
+    sized : SizedTexts
     better : SharedCode
         The same functions at level 2.
 
@@ -81,6 +83,7 @@ class SharedCode:
         self.tools, self.arithmetic = tools, arithmetic
         self.definitions: dict[str, SharedFunction] = worse.definitions if worse else {}
         self.keys: ProgramKeys = worse.keys if worse else ProgramKeys()
+        self.sized: SizedTexts = worse.sized if worse else SizedTexts()
         self.better: SharedCode = self if worse else SharedCode(tools, arithmetic, symbols, self)
         self._level = BEST if worse else FIRST
         self._symbols = symbols
@@ -234,8 +237,7 @@ def native_code_of(
     referents: list[Any] = [shared, program]
     key = shared.keys.key(program, shared.arithmetic) if is_on() else None
 
-    def compiled(level: int) -> ProgramObject:
-        return _compiled(shared, *write(), key, level)
+    compiled = _Compiler(shared, write, key).compiled
 
     def use(made: ProgramObject) -> None:
         needs = made.needs
@@ -285,24 +287,79 @@ def native_code_of(
     return begun(compiled(FIRST))
 
 
+class _Compiler:
+    """Compiles one program, at one level after the other."""
+
+    def __init__(
+        self,
+        shared: SharedCode,
+        write: Callable[[], tuple[NativeModule, Function]],
+        key: str | None,
+    ) -> None:
+        self._shared, self._write, self._key = shared, write, key
+        self._family: tuple[Family, Needs] | None = None
+
+    def compiled(self, level: int) -> ProgramObject:
+        """The program's code; the text is written unless its family has code of this level."""
+        if self._family is not None:
+            family, needs = self._family
+            if level in family.objects:
+                return _of_family(self._shared, family, needs, self._key, level)
+        made, family = _compiled(self._shared, *self._write(), self._key, level)
+        self._family = (family, made.needs) if family.holes else None
+        return made
+
+
 def _compiled(
     shared: SharedCode, module: NativeModule, function: Function, key: str | None, level: int
-) -> ProgramObject:
-    """Compile a program, at level 2 if that is on disk; and write it there."""
-    tools, relocations = shared.tools, (module.origins, module.recipes, module.symbols)
+) -> tuple[ProgramObject, Family]:
+    """Compile a program, unless its family is compiled; at level 2 if that is at hand."""
+    relocations = module.origins, module.recipes, module.symbols
     needs = Needs(function.size, function.is_long, *relocations, {})
     has_key = key is not None and needs.is_storable
+    texts, declared = module.texts, module.declarations
+    family, table = shared.sized.of(texts)
+    if table:
+        needs = replace(needs, recipes={**needs.recipes, TABLE: ("table", table)})
+        module.texts = [*family.texts]
+        module.declarations = {*declared, f"@{TABLE} = external global i8"}
+    try:
+        level = _compile(shared, module, family, has_key, level)
+    except NativeError:
+        if not table:
+            raise
+        module.texts, module.declarations = texts, declared
+        shared.sized.refuse(texts)
+        return _compiled(shared, module, function, key, level)
+    return _of_family(shared, family, needs, key, level), family
+
+
+def _of_family(
+    shared: SharedCode, family: Family, needs: Needs, key: str | None, level: int
+) -> ProgramObject:
+    """The code of a program, from its family's; it is put on disk if the program has a key."""
+    files, called = family.objects[level]
+    code = shared.better if level == BEST else shared
+    made = ProgramObject(level, replace(needs, shared=code.files(called)), files)
+    if key is not None and needs.is_storable:
+        write_code(shared.tools.name(key, BEST if level == BEST else FIRST), made.to_bytes())
+    return made
+
+
+def _compile(
+    shared: SharedCode, module: NativeModule, family: Family, has_key: bool, level: int
+) -> int:
+    """Compile the code of a family, unless it is compiled; returns the level that it has."""
+    if BEST in family.objects:
+        return BEST
+    tools = shared.tools
     compile_ = tools.compiled if has_key else tools.object_code
     texts, called = module.parts if level == BEST or (is_on() and not has_key) else ([], [])
     if level != BEST and texts and all(tools.known_code(text, BEST) for text in texts):
         level = BEST
-    if level == BEST:
-        needs = replace(needs, shared=shared.better.files(called))
-    else:
-        texts = [module.short_text]
+    if level != BEST:
+        texts, called = [module.short_text], sorted(module.uses)
         level = 0 if len(texts[0]) >= QUICKLY else level
-        needs = replace(needs, shared=shared.files(sorted(module.uses)))
-    made = ProgramObject(level, needs, [compile_(text, level) for text in texts])
-    if key is not None and has_key:
-        write_code(tools.name(key, BEST if level == BEST else FIRST), made.to_bytes())
-    return made
+    if level not in family.objects:
+        family.objects[level] = [compile_(text, level) for text in texts], called
+    return level

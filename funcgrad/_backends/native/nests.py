@@ -179,11 +179,6 @@ class NestWriter(NestForm):
         array = self.arrays[variable]
         return self._lines.row(pointer, index, array.strides[place], memory_type(array.dtype))
 
-    @property
-    def _full(self) -> int:
-        """The elements of the innermost loop that are in whole vectors."""
-        return self.extents[-1] // self._width * self._width if self._width > 1 else 0
-
     def _inner(
         self, pointers: Mapping[int, str], collected: Mapping[int, Value]
     ) -> dict[int, Value]:
@@ -212,7 +207,7 @@ class NestWriter(NestForm):
         full, extent = self._full, self.extents[-1]
         width, left = 1, extent - full
         if self._has_masks:
-            width = self._width if collected else power_of_two(left, above=True)
+            width = self._width if collected or self._in_full else power_of_two(left, above=True)
         lanes = Registers(self._lines, width, min(width, left))
         return self._swept(lanes, full, extent, pointers, collected)
 

@@ -242,7 +242,7 @@ class Needs:
     def is_storable(self) -> bool:
         """Whether no recipe has an object that other processes lack."""
         items = [item for recipe in self.recipes.values() for item in recipe]
-        return all(isinstance(item, (str, int, float)) for item in items)
+        return all(isinstance(item, (str, bytes, int, float)) for item in items)
 
     @property
     def calls_back(self) -> bool:

@@ -78,6 +78,10 @@ def _number(programs: Sequence[Program], number: float, char: str) -> Referent:
     return _array(np.asarray(number, np.dtype(char)))
 
 
+def _table(programs: Sequence[Program], numbers: bytes) -> Referent:
+    return _array(np.frombuffer(numbers, np.int64))
+
+
 def _array(array: np.ndarray[Any, Any]) -> Referent:
     dense = np.ascontiguousarray(array)
     return dense.ctypes.data, dense
@@ -120,6 +124,7 @@ _FINDERS: Final[Mapping[str, Callable[..., Referent]]] = MappingProxyType(
         "constant": _constant,
         "unit": _unit,
         "number": _number,
+        "table": _table,
         "loop": _loop,
         "callback": _callback,
         "arrays": _arrays,
