@@ -60,7 +60,7 @@ def test_derivatives_of_an_event() -> None:
 
 
 @pytest.mark.slow
-@together("options", [{}, {"t_eval": []}, {"max_steps": 50}, {"t_eval": [0.1, 0.2, 3.0]}])
+@together("options", [{}, {"max_steps": 50}, {"t_eval": [0.1, 0.2, 3.0]}])
 @together("derivative", ["steps", "adjoint"])
 def test_derivatives_of_events_by_all_ways(options: dict[str, Any], derivative: str) -> None:
     def run(values: Any) -> Any:
