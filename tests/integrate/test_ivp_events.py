@@ -367,6 +367,7 @@ def test_adjoint_steps_forward_differences(method: str) -> None:
     np.testing.assert_allclose(differences, by_steps, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_checkpoints_keep_the_derivative() -> None:
     def end(rate: Any, checkpoints: int | None = None) -> Any:
         options: dict[str, Any] = {"t_eval": [3.0], "checkpoints": checkpoints}
