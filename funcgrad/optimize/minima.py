@@ -94,7 +94,7 @@ def minimize(
         derivatives, dense or sparse, of shape (n, n) for the vector of all elements;
         ``hessp(x, p, *args)`` its product with a tree p, a tree like x. With ``jac=True`` the
         function returns its value and the gradient. The steps take these in place of the computed
-        ones. The derivatives of the minimum are those of ``fun`` in any case.
+        ones. The derivatives of the minimum follow from ``fun`` in any case.
     bounds : pair, sequence of pairs, or scipy.optimize.Bounds, optional
         A tuple ``(lower, upper)``: each is None, a number, or a pytree prefix of x. Or, as in
         SciPy, a list of a pair for each element of the array x. Steps are projected to them.

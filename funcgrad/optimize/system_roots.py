@@ -83,7 +83,7 @@ def root(
     jac : callable, optional
         ``jac(x, *args)`` returns the matrix of derivatives that the steps take, dense or sparse, of
         shape (n, n) for the vector of all elements. By default it is computed. The derivatives of
-        the root are those of ``fun`` in any case.
+        the root follow from ``fun`` in any case.
     tol : float, optional
         Another name of ``xtol``.
     callback : callable, optional

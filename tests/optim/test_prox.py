@@ -46,7 +46,9 @@ def test_operators_are_least(name: str, scale: float) -> None:
         np.testing.assert_allclose(best, v.mean(), rtol=1e-12)
 
 
-@pytest.mark.parametrize("name", PENALTIES)
+@pytest.mark.parametrize(
+    "name", [n if n == "l1" else pytest.param(n, marks=pytest.mark.slow) for n in PENALTIES]
+)
 def test_operators_are_differentiable_batched_and_staged(name: str) -> None:
     operator, _, v = PENALTIES[name]
     weights = np.cos(np.arange(v.size)).reshape(v.shape)

@@ -35,7 +35,7 @@ def bits(tree: Any) -> list[bytes]:
     return [np.asarray(leaf).tobytes() for leaf in fg.tree.leaves(tree)]
 
 
-QUICK = ("fit", "fit at a bound", "root by hybr", "scalar root by brentq", "minimum by bfgs")
+QUICK = ("fit", "scalar root by brentq", "minimum by bfgs")
 EACH = [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in SOLVES]
 
 

@@ -36,8 +36,13 @@ def steep(x: Any, a: Any = 1.0) -> Any:
     return fnp.stack([-400.0 * x[0] * bend - 2.0 * (a - x[0]), 200.0 * bend])
 
 
-@pytest.mark.parametrize("method", ["lm", "dogbox", "gn"])
-@pytest.mark.parametrize("form", ["dense", "sparse", "scipy"])
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize("method", ["lm", "dogbox", pytest.param("gn", marks=SLOW)])
+@pytest.mark.parametrize(
+    "form", ["dense", pytest.param("sparse", marks=SLOW), pytest.param("scipy", marks=SLOW)]
+)
 def test_fits_take_a_jacobian(method: str, form: str) -> None:
     def jac(x: Any, r: Any) -> Any:
         matrix = slopes(x, r)
@@ -63,7 +68,9 @@ def test_fits_take_a_jacobian(method: str, form: str) -> None:
         assert not wrong.success  # the matrix is really used
 
 
-@pytest.mark.parametrize("method", ["hybr", "newton", "broyden1"])
+@pytest.mark.parametrize(
+    "method", ["hybr", *[pytest.param(m, marks=SLOW) for m in ("newton", "broyden1")]]
+)
 def test_roots_take_a_jacobian(method: str) -> None:
     def radius(r: Any) -> Any:
         return optimize.root(circle, [2.0, 0.5], (r,), method, slopes, tol=1e-12).x[0]
@@ -81,8 +88,12 @@ DERIVATIVES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", DERIVATIVES)
-@pytest.mark.parametrize("method", ["bfgs", "newton-cg", "trust-exact"])
+@pytest.mark.parametrize(
+    "name", [n if n == "jac and hessp" else pytest.param(n, marks=SLOW) for n in DERIVATIVES]
+)
+@pytest.mark.parametrize(
+    "method", ["newton-cg", *[pytest.param(m, marks=SLOW) for m in ("bfgs", "trust-exact")]]
+)
 def test_minima_take_derivatives(name: str, method: str) -> None:
     def place(a: Any, **options: Any) -> Any:
         options = DERIVATIVES[name] | options
@@ -132,7 +143,9 @@ SOLVES: dict[str, Callable[..., Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", SOLVES)
+@pytest.mark.parametrize(
+    "name", [n if n in ("lm", "root") else pytest.param(n, marks=SLOW) for n in SOLVES]
+)
 def test_callbacks_see_each_step_and_may_stop(name: str) -> None:
     solve, seen = SOLVES[name], list[Any]()
 
@@ -217,7 +230,9 @@ def test_options_have_scipys_names() -> None:
         optimize.minimize(valley, [-1.2, 1.0], tol=1.0, options={"gtol": 2.0})
 
 
-@pytest.mark.parametrize("method", ["newton", "broyden1", "anderson"])
+@pytest.mark.parametrize(
+    "method", ["newton", *[pytest.param(m, marks=SLOW) for m in ("broyden1", "anderson")]]
+)
 def test_complex_roots(method: str) -> None:
     def solve(c: Any) -> Any:
         if method == "anderson":
