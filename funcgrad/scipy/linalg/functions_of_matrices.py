@@ -168,7 +168,7 @@ def funm(
         Whether equal eigenvalues, for which derivatives do not exist here, raise or give NaN.
     dtype : complex dtype, optional
         The dtype of the computation. The result for a real matrix is real: ``func`` has to take
-        conjugate numbers to conjugate ones, or a complex dtype has to be given.
+        conjugates to conjugates, or a complex dtype has to be given.
 
     Returns
     -------

@@ -331,7 +331,7 @@ def hessenberg(
     """The Hessenberg form of a matrix: ``Q^H a Q``, which is 0 below its first subdiagonal.
 
     It is made by reflections, column by column, and has their derivatives. Where a column is 0
-    below the subdiagonal already, there is no reflection, and its change has no derivative: 0.
+    below the subdiagonal already, nothing is reflected, and a change of the column counts as 0.
 
     Parameters
     ----------

@@ -218,7 +218,7 @@ def correlate2d(
     """
     first, second = _pair("correlate2d", in1, in2, mode)
     mirrored = _mirrored(fnp.conj(second))
-    # SciPy's centre is one place later than that of a convolution where the second size is even.
+    # SciPy's centre is one place later than a convolution's where the second size is even.
     return _of_matrices("correlate2d", first, mirrored, mode, boundary, fillvalue, 1)
 
 
@@ -311,7 +311,7 @@ def _cut(
     mode: str,
     axes: Sequence[int] | None = None,
 ) -> Tensor:
-    """The centre of a full convolution, of the size of the first array or of what is valid."""
+    """The centre of a full convolution, of the size of the first array, or its valid places."""
     if mode == "full":
         return whole
     for axis in range(whole.ndim) if axes is None else axes:

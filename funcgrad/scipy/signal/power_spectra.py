@@ -103,8 +103,8 @@ def welch(
     nfft : int, optional
         The length of the transforms, at least a segment's.
     detrend : str, callable or False
-        What is subtracted from each segment: ``"constant"``, ``"linear"``, or a function of the
-        segments along the last axis.
+        The trend that is subtracted from each segment: ``"constant"``, ``"linear"``, or a function
+        of the segments along the last axis.
     return_onesided : bool
         Whether a real signal has frequencies from 0 on only, with twice the power.
     scaling : str
@@ -322,7 +322,7 @@ def istft(
     fs, window, nperseg, noverlap, nfft, scaling
         As they were in ``stft``.
     input_onesided : bool
-        Whether the frequencies are those of a real signal, from 0 on.
+        Whether the frequencies begin with 0, as for a real signal.
     boundary : bool
         Whether the signal was continued for half a segment, which is removed.
     time_axis, freq_axis : int

@@ -1,7 +1,8 @@
 """Filters whose output feeds back, as loops over the samples.
 
-A filter is a direct form II, transposed: its state holds what earlier samples add to later outputs
-(A. V. Oppenheim and R. W. Schafer, Discrete-Time Signal Processing, 2010, 6.3.3). The loop is
+A filter is a direct form II, transposed: its state holds the contributions of earlier samples to
+later outputs (A. V. Oppenheim and R. W. Schafer, Discrete-Time Signal Processing, 2010, 6.3.3). The
+loop is
 ``fg.scan``: machine code under ``jit``, with derivatives in signal, coefficients and state.
 
 >>> lfilter([1.0], [1.0, -0.5], [1.0, 0.0, 0.0])
@@ -47,6 +48,8 @@ def lfilter(
 
     Examples
     --------
+    >>> lfilter([1.0], [1.0, -0.5], [1.0, 0.0])
+    Tensor([1. , 0.5])
     >>> import funcgrad as fg
     >>> fg.grad(lambda b: lfilter([b], [1.0, -0.5], [1.0, 0.0])[1])(1.0)
     Tensor(0.5)
@@ -128,7 +131,7 @@ def filtfilt(
     Raises
     ------
     MissingOptionError
-        ``method="gust"``, for which there is no rule here.
+        ``method="gust"``, which is not here.
 
     Examples
     --------

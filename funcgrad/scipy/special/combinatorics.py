@@ -19,11 +19,11 @@ from funcgrad.scipy.special.gammas import gamma, gammaln, poch
 from funcgrad.tensor.tensor import ArrayLike, Tensor, apply2, wrap
 
 _GREATEST: Final = 258
-"""The last of Bernoulli's numbers within the range of float64."""
+"""The index of the last value within the range of float64."""
 
 
 def bernoulli(n: int) -> Tensor:
-    """Bernoulli's numbers from the zeroth to the n-th, where the first one is -1/2.
+    """The Bernoulli numbers B[0] to B[n], with B[1] = -1/2.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ def bernoulli(n: int) -> Tensor:
     Returns
     -------
     Tensor, shape (n + 1,)
-        Of float64: a constant. Numbers beyond its range are infinite.
+        A constant of float64. Values beyond its range are infinite.
 
     Raises
     ------

@@ -187,7 +187,7 @@ def _log_beta_binomial(k: Tensor, n: Tensor, a: Tensor, b: Tensor) -> Tensor:
 def _log_share(k: Tensor, n: Tensor, a: Tensor, b: Tensor, upper: bool) -> Tensor:
     """The logarithm of the sum of masses up to k, or above it, by the smaller of both sums.
 
-    There is no closed form; the number of terms is the greatest n.
+    No closed form exists; as many terms as the greatest n are added.
     """
     j = fnp.arange(int(fnp.max(n, initial=0)) + 1, dtype=n.dtype)
     j = fnp.reshape(j, (-1, *[1] * max(x.ndim for x in (k, n, a, b))))
