@@ -109,7 +109,7 @@ def test_a_program_factors_a_matrix_once(monkeypatch: pytest.MonkeyPatch) -> Non
         return fg.fori_loop(0, 5, lambda _, x: spsolve(changed, x) + 1.0, fnp.asarray(B)).sum()
 
     gradient = fg.jit(fg.value_and_grad(repeated))
-    value, slope = gradient(A.data)
+    value, _ = gradient(A.data)
     assert len(factored) == 1
     doubled, _ = gradient(2.0 * A.data)
     assert len(factored) == 2
