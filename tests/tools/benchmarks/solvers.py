@@ -156,6 +156,10 @@ def _lorenz(y: Any, stack: Any) -> Any:
     )
 
 
+def _waited(function: Any, data: Any) -> Any:
+    return function(data).block_until_ready()
+
+
 def equations(count: int, jax: Any, diffrax: Any) -> None:
     """Lorenz' equations from one start, and from many at once."""
     span, tolerance = (0.0, 20.0), 1e-6
@@ -197,7 +201,7 @@ def equations(count: int, jax: Any, diffrax: Any) -> None:
             if diffrax is not None:
                 other = jax.jit(peer if values is start else jax.vmap(peer))
                 data = jax.numpy.asarray(values)
-                others["diffrax"] = steady(lambda f=other, x=data: f(x).block_until_ready(), 2)
+                others["diffrax"] = steady(partial(_waited, other, data), 2)
             shown(f"Lorenz, {name}, {method}", steady(partial(run, fg.tensor(values))), **others)
 
 
