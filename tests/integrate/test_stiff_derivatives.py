@@ -89,6 +89,7 @@ def test_gradients_of_sparse_and_of_differential_algebraic_equations(method: str
         fg.jit(fg.jacrev(end(method, 1e-6, jac=jac)))(RATES) for jac in (None, "sparse")
     ]
     np.testing.assert_allclose(sparse, dense, rtol=1e-7, atol=1e-9)
+
     def total(rate: Any) -> Any:  # y[1] = rate * y[0]
         def f(t: Any, y: Any) -> Any:
             return fnp.stack([-y[0] - y[1], rate * y[0] - y[1]])
