@@ -354,6 +354,7 @@ def test_slopes_that_do_not_fit() -> None:
         assert re.search(message, str(caught.value) + notes), str(caught.value)
 
 
+@pytest.mark.slow
 def test_times_out_of_order_inside_of_jit_are_nan() -> None:
     def run(times: Any) -> Any:
         return solve_ivp(lambda t, y: -y, (0.0, 1.0), [1.0], t_eval=times)
