@@ -842,7 +842,7 @@ KNOWN_ANY: Mapping[str, int] = {
     "funcgrad.nn": 23,
     "funcgrad._external": 30,
     "funcgrad._forms": 13,
-    "funcgrad.integrate": 60,  # integrands of users, their arguments and results
+    "funcgrad.integrate": 63,  # integrands of users, their arguments and results
     "funcgrad.implicit": 4,
     "funcgrad.interop": 90,  # arrays of other libraries
     "funcgrad.interop.onnx": 100,  # objects of the package onnx, and inputs of its operators

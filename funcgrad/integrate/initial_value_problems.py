@@ -215,7 +215,7 @@ def solve_ivp(
     span, times = times_within(t_span, t_eval, real_dtype(system.start))
     settings = settings_of(rtol, atol, max_step, first_step, max_steps, system)
     solver, jac, mass = implicit_options(method_of(method), system, jac, mass)
-    settings = check_method(solver, system, settings, mass)
+    settings = check_method(solver, system, settings)
     if checkpoints is not None:
         settings = settings._replace(checkpoints=count_of(name, "checkpoints", checkpoints, 2))
     problem = IvpProblem(system, settings, solver, span, jac, mass, _events_of(events))

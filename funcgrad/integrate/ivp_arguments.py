@@ -128,7 +128,7 @@ def _check_times(first: Tensor, last: Tensor, times: Tensor | None) -> None:
             )
 
 
-def check_method(method: StepMethod, system: System, settings: Settings, mass: Any) -> Settings:
+def check_method(method: StepMethod, system: System, settings: Settings) -> Settings:
     """Check that a method can solve an equation; leapfrog gets the size of its steps.
 
     Raises
@@ -136,11 +136,6 @@ def check_method(method: StepMethod, system: System, settings: Settings, mass: A
     ArgumentError, TreeError
         The method does not fit.
     """
-    if mass is not None and method.evaluations is not None:
-        raise placed(
-            ArgumentError,
-            f"solve_ivp: mass needs a method like 'Radau', got the explicit {method.name!r}.",
-        )
     if method.name != "leapfrog":
         return settings
     size = min(settings.hmax, settings.first or np.inf)

@@ -27,7 +27,7 @@ from funcgrad.implicit.roots import custom_root
 from funcgrad.tensor.tensor import Tensor
 
 SLOW: Final = 1e-3
-"""If the rate is above this, the next step gets a new Jacobian (``thet`` of RADAU5)."""
+"""If the rate is above this, the next step gets a new Jacobian (as in RADAU5)."""
 
 
 class Convergence(NamedTuple):

@@ -319,7 +319,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "max_steps": ({"max_steps": 0}, "max_steps has to be a positive integer"),
     "max_events": ({"max_events": 0}, "max_events has to be a positive integer"),
     "checkpoints": ({"checkpoints": 1}, "checkpoints has to be an integer from 2 on"),
-    "mass": ({"mass": np.eye(2)}, "mass needs a method like"),
+    "mass": ({"mass": np.eye(2)}, "mass belongs to the methods"),
     "leapfrog": ({"method": "leapfrog"}, "pass it as first_step"),
     "pair": ({"method": "leapfrog", "first_step": 0.1}, r"has to be a pair \(q, p\)"),
     "adjoint": ({"derivative": "adjoint", "dense_output": True}, "dense_output needs"),
