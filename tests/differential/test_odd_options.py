@@ -30,7 +30,7 @@ FUNCGRAD = str(Path(fg.__file__).parent)
 # Values rather than functions: they have tests of their own.
 CLASSES = frozenset(
     "Program Tensor Optimizer Differences FileDescription StoredTensor Cause Loss LostDigits"
-    " BatchPath BatchPaths Mistake Notice Flat Pattern SparseArray Solution".split()
+    " BatchPath BatchPaths Mistake Notice Flat Pattern SparseArray Solution OptimizerRun".split()
 )
 INTEGERS = frozenset("argnums axis_size num_classes order seed num".split())
 
