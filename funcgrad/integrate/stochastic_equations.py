@@ -154,7 +154,7 @@ def solve_sde(
     ----------
     P. E. Kloeden, E. Platen, "Numerical solution of stochastic differential equations", 1992; A.
     Rößler, "Runge-Kutta methods for the strong approximation of solutions of stochastic
-    differential equations", SIAM J. Numer. Anal. 48, 2010.
+    differential equations", SIAM J. Numerical Analysis 48, 2010.
 
     Examples
     --------

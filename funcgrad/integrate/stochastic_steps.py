@@ -126,7 +126,7 @@ SRI1W1: Final = Tableau(
     beta4=(-2.0, 5 / 3, -2 / 3, 1.0),
 )
 """Strong order 3/2: Rößler, "Runge-Kutta methods for the strong approximation of solutions of
-stochastic differential equations", SIAM J. Numer. Anal. 48, 2010, where it is SRI1W1 or SRIW1."""
+stochastic differential equations", SIAM J. Numerical Analysis 48, 2010, where it is SRI1W1."""
 
 
 def _srk(equation: NoisyEquation, t: Tensor, y: Leaves, h: Tensor, noise: Noise) -> Leaves:

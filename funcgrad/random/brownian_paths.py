@@ -126,8 +126,8 @@ def brownian(
     piece contains two of them. Times that are multiples of ``(t1 - t0) / 2**k`` with k ≤ 16 are
     always exact. The halves of an interval follow from its increment and its space-time area:
     Foster, Lyons, Oberhauser, "An optimal polynomial approximation of Brownian motion", SIAM
-    J. Numer. Anal. 58, 2020. A tree by a cipher: Salmon and others (see the README); a virtual
-    tree: Gaines and Lyons, "Variable step size control in the numerical solution of stochastic
+    J. Numerical Analysis 58, 2020. A tree by a cipher: Salmon and others (see the README); virtual
+    trees: Gaines and Lyons, "Variable step size control in the numerical solution of stochastic
     differential equations", SIAM J. Appl. Math. 57, 1997.
 
     Examples

@@ -73,6 +73,7 @@ def distributions() -> dict[str, Sample]:
         "Generator": Sample(fg.random.Generator, (key, fg.tensor(0)), then=_next_draw),
         "generator": Sample(fg.random.generator, (0,), then=_next_draw),
         "key": Sample(fg.random.key, (0,)),
+        "PRNGKey": Sample(fg.random.PRNGKey, (0,)),
     }
     for name, parameters in PARAMETERS.items():
         made[name] = Sample(getattr(fg.random, name.split(" ")[0]), (key, *parameters))
