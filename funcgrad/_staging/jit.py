@@ -467,7 +467,7 @@ def jit(
     Notes
     -----
     Each path through control flow, and each shape, is staged when it first comes. Shapes share
-    machine code that differs in numbers only, as for batches of other lengths. Outside values are
+    machine code with the same instructions, as for batches of other lengths. Outside values are
     watched, and the function is staged again if one has changed: values of names in its code and in
     Python functions that it calls, their elements and attributes, arrays by content; not values
     from compiled code, files, clocks and computed names. See ``funcgrad/_staging/README.md``.
