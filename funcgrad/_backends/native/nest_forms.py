@@ -50,6 +50,10 @@ _IN_CACHE: Final = 1 << 16
 """The elements of a nest up to which rows are read piece by piece, rather than one after another:
 loops that threads do not share, of Viterbi's kind, take 0.35 to 0.75 of the time."""
 
+_SIMPLE: Final = 3
+"""The members up to which totals of columns are collected in registers: exponentials need registers
+themselves, and optimal transport would take 1.06 of the time."""
+
 _WITH_MASKS: Final = 512
 """The width of the registers of processors that read and write any lanes of any vector at once."""
 
@@ -98,7 +102,8 @@ class NestForm:
         widest = max([part_of(dtype).itemsize for dtype in dtypes])
         lanes = bits // 8 // widest
         few = lanes // 2 + 1
-        columns = range(few, _IN_CACHE) if prod(nest.shape) <= _IN_CACHE else range(0)
+        is_simple = len(nest.members) <= _SIMPLE and prod(nest.shape) <= _IN_CACHE
+        columns = range(few, _IN_CACHE) if is_simple else range(0)
         self.extents, self.reduced = arranged(nest.shape, arrays, reduced, nest.stores, columns)
         self._width = max(1, min(lanes, 32))
         if self.extents[-1] >= _LONG * self._width:
