@@ -329,16 +329,18 @@ def loops_half_read(_: Any, x: Any, y: Any, pick: Pick) -> Any:
 def loops_that_scatter(_: Any, x: Any, y: Any, pick: Pick) -> Any:
     """Gradients of loops that read elements or blocks, and loops that change some elements."""
 
-    def read(x: Any) -> Any:
-        def step(c: Any, i: Any) -> Any:
-            term = pick(lambda: x[i], lambda: fnp.dynamic_slice(x, (i, 0), (1, 2)), lambda: x[0, i])
-            return c + fnp.sum(fnp.sin(term)), None
+    form = pick(0, 1, 2)  # chosen once: outside of jit a step is called again and again
 
-        return fg.scan(step, 0.0, fnp.arange(3))[0]
+    def read(x: Any) -> Any:
+        def add(c: Any, i: Any) -> Any:
+            term = (lambda: x[i], lambda: fnp.dynamic_slice(x, (i, 0), (1, 2)), lambda: x[0, i])
+            return c + fnp.sum(fnp.sin(term[form]())), None
+
+        return fg.scan(add, 0.0, fnp.arange(3))[0]
 
     def step(c: Any, i: Any) -> Any:
-        changed = pick(lambda: c.at[i].set(y[i]), lambda: c.at[i].add(c[0]), lambda: c + y)
-        return changed, None
+        changed = (lambda: c.at[i].set(y[i]), lambda: c.at[i].add(c[0]), lambda: c + y)
+        return changed[form](), None
 
     return pick(lambda: fg.grad(read)(x), lambda: fg.scan(step, x, fnp.arange(3))[0])
 
