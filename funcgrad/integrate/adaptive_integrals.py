@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -34,11 +35,13 @@ from funcgrad._staging.static_arguments import parts_of
 from funcgrad._transforms.arguments import values_of
 from funcgrad._transforms.batch import vmap
 from funcgrad._transforms.custom import custom_jvp
+from funcgrad._transforms.stop import stop_gradient
 from funcgrad.errors import ArgumentError, ConvergenceError, ProgramError
 from funcgrad.implicit.fixed_points import tolerance
 from funcgrad.integrate.gauss_kronrod import NODES, Panel, panel_integrals, panel_sums, weighted
 from funcgrad.integrate.limits import Limits, check_integrand, limits_of
 from funcgrad.integrate.own_loop import own_integral
+from funcgrad.integrate.weighted_integrals import weighted_integral
 from funcgrad.tensor.tensor import Tensor, wrap
 
 RUNNING: Final = 0
@@ -70,6 +73,8 @@ def quad(
     epsrel: float | None = None,
     limit: int = 50,
     points: Sequence[Any] | None = None,
+    weight: str | None = None,
+    wvar: Any = None,
     full_output: bool = False,
     failed: str = "raise",
 ) -> Any:
@@ -97,6 +102,13 @@ def quad(
         The greatest number of panels.
     points : sequence of float, optional
         Points between finite limits at which the function has jumps, kinks, poles or peaks.
+    weight : {"cos", "sin", "alg", "alg-loga", "alg-logb", "alg-log", "cauchy"}, optional
+        A factor of ``func``, with SciPy's names: cos(w x) or sin(w x), where ``b`` may be infinite;
+        (x - a)**alpha * (b - x)**beta, for "alg-loga" times log(x - a), for "alg-logb" times
+        log(b - x), for "alg-log" times both; 1 / (x - c), which gives the principal value.
+    wvar : scalar or tuple, optional
+        The parameters of the weight: w; (alpha, beta), greater than -1; c, between a and b. The
+        integral has derivatives with respect to them.
     full_output : bool
         Whether to return a dict with ``"neval"``, ``"last"`` (the number of panels) and
         ``"status"`` (1 for success) as a third result.
@@ -161,6 +173,13 @@ def quad(
     """
     name = "quad"
     more = check_integrand(name, func, 1, args)
+    if weight is not None:
+        if points is not None:
+            raise placed(ArgumentError, f"{name}: pass points or a weight, not both.")
+        chosen = {"epsabs": epsabs, "epsrel": epsrel, "limit": limit, "failed": failed}
+        plain = partial(_plain, chosen)
+        results = weighted_integral(plain, func, (a, b), more, weight, wvar)
+        return results if full_output else results[:2]
     limits, ends = limits_of(name, a, b, points)
     default = float(np.sqrt(np.finfo(limits.dtype).eps))
     absolute, relative = (
@@ -191,6 +210,12 @@ def quad(
         return value, error
     neval = NODES * (2 * panels - limits.panel_count)
     return value, error, {"neval": neval, "last": panels, "status": status}
+
+
+def _plain(options: dict[str, Any], func: Any, a: Any, b: Any, args: Any, points: Any) -> Any:
+    """``quad`` without a weight, with all outputs."""
+    limit = options["limit"] + (0 if points is None else len(points))
+    return quad(func, a, b, args, points=points, full_output=True, **{**options, "limit": limit})
 
 
 _ONE_VALUE: Final[Structure] = pytrees.flatten(0.0)[1]
@@ -387,8 +412,16 @@ def _times_further(
     primals: tuple[Tensor, Tensor], tangents: tuple[Tensor, Tensor]
 ) -> tuple[Tensor, Tensor]:
     (way, values), (change, changes) = primals, tangents
-    more = fnp.where(fnp.isfinite(values), way * changes, 0.0)
-    return _times(way, values), values * change + more
+    finite = fnp.isfinite(values)
+    more = fnp.where(finite, way * changes, 0.0)
+    # Linear in the change, but 0 where the limit does not move and the integrand is infinite, as
+    # inf * 0 is not; and NaN where it moves and the integrand is NaN.
+    sign = fnp.sign(stop_gradient(values))
+    factor = fnp.where(finite, values, fnp.where(fnp.isfinite(sign), sign, 1.0))
+    huge = fnp.where(finite, 1.0, np.finfo(values.dtype).max)
+    undefined = fnp.where(fnp.isnan(values), 0.0, 1.0)
+    moved = factor * change * huge * huge * undefined * huge * huge  # the same backwards
+    return _times(way, values), moved + more
 
 
 def _first(borders: Tensor, sums_of: Callable[[Panel], Any], most: int) -> _Panels:

@@ -107,7 +107,7 @@ def nquad(
         Further arguments of ``func`` and of the ranges.
     opts : dict or sequence of dict, optional
         Options of ``quad``, for all variables or for each: ``epsabs``, ``epsrel``, ``limit``,
-        ``points``.
+        ``points``, ``weight``, ``wvar``.
 
     Returns
     -------
@@ -142,12 +142,12 @@ def nquad(
     spans = [*ranges]
     more = check_integrand(name, func, len(spans), args)
     options = opts if isinstance(opts, Sequence) else [{} if opts is None else opts] * len(spans)
-    names = {"epsabs", "epsrel", "limit", "points"}
+    names = {"epsabs", "epsrel", "limit", "points", "weight", "wvar"}
     if not all(isinstance(chosen, dict) and names >= {*chosen} for chosen in options):
         raise placed(
             ArgumentError,
-            f"{name}: opts is a dict of epsabs, epsrel, limit and points, or such a dict for each"
-            f" range, got {opts!r}.",
+            f"{name}: opts is a dict of epsabs, epsrel, limit, points, weight and wvar, or a"
+            f" dict for each range, got {opts!r}.",
         )
     if len(options) != len(spans):
         raise placed(

@@ -85,6 +85,19 @@ def test_a_limit_where_the_integrand_is_infinite() -> None:
         at_a, at_p = transform(fg.grad(f, argnums=(0, 1)))(0.0, 3.0)
         assert at_a == -np.inf
         np.testing.assert_allclose(at_p, 2.0)
+        for change, expected in ((0.0, 2.0), (1.0, -np.inf)):  # the limit stays, or moves
+            _, tangent = fg.jvp(transform(f), (0.0, 3.0), (change, 1.0))
+            np.testing.assert_allclose(tangent, expected)
+
+
+@pytest.mark.filterwarnings("ignore:divide by zero", "ignore:invalid value")
+def test_a_limit_where_the_integrand_is_nan() -> None:
+    def f(a: Any) -> Any:
+        return integrate.quad(lambda x: fnp.sin(x) / x, a, 1.0)[0]
+
+    for transform in (lambda f: f, fg.jit):
+        assert fnp.isnan(transform(fg.grad(f))(0.0))
+        assert fg.jvp(transform(f), (0.0,), (0.0,))[1] == 0.0
 
 
 @pytest.mark.parametrize("transform", [lambda f: f, fg.jit])
