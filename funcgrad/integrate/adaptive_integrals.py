@@ -41,7 +41,7 @@ from funcgrad.implicit.fixed_points import tolerance
 from funcgrad.integrate.gauss_kronrod import NODES, Panel, panel_integrals, panel_sums, weighted
 from funcgrad.integrate.limits import Limits, check_integrand, limits_of
 from funcgrad.integrate.own_loop import own_integral
-from funcgrad.integrate.weighted_integrals import weighted_integral
+from funcgrad.integrate.weighted_integrals import Outcome, weighted_integral
 from funcgrad.tensor.tensor import Tensor, wrap
 
 RUNNING: Final = 0
@@ -212,10 +212,20 @@ def quad(
     return value, error, {"neval": neval, "last": panels, "status": status}
 
 
-def _plain(options: dict[str, Any], func: Any, a: Any, b: Any, args: Any, points: Any) -> Any:
+def _plain(
+    options: dict[str, Any],
+    func: Callable[..., Any],
+    a: object,
+    b: object,
+    args: tuple[object, ...],
+    points: Sequence[float] | None,
+) -> Outcome:
     """``quad`` without a weight, with all outputs."""
     limit = options["limit"] + (0 if points is None else len(points))
-    return quad(func, a, b, args, points=points, full_output=True, **{**options, "limit": limit})
+    outcome: Outcome = quad(
+        func, a, b, args, points=points, full_output=True, **{**options, "limit": limit}
+    )
+    return outcome
 
 
 _ONE_VALUE: Final[Structure] = pytrees.flatten(0.0)[1]

@@ -26,9 +26,14 @@ from funcgrad.errors import ArgumentError
 from funcgrad.tensor.tensor import Tensor
 
 Outcome: TypeAlias = tuple[Any, Tensor, dict[str, Any]]
-"""An integral, its error, and what ``full_output`` tells."""
+"""An integral, its error, and the dict of ``full_output``."""
+Integrand: TypeAlias = Callable[..., Any]
 Integrate: TypeAlias = Callable[..., Outcome]
 """``integrate(func, a, b, args, points)`` without a weight."""
+Ends: TypeAlias = tuple[Tensor, Tensor]
+Shares: TypeAlias = np.ndarray[tuple[int], np.dtype[np.float64]]
+Further: TypeAlias = tuple[object, ...]
+"""The further arguments of an integrand."""
 
 WEIGHTS: Final = ("cos", "sin", "alg", "alg-loga", "alg-logb", "alg-log", "cauchy")
 ANGLE: Final = 12.0  # so much a wave turns in a first panel, which has 21 nodes
@@ -38,7 +43,12 @@ TERMS: Final = (20, 28)
 
 
 def weighted_integral(
-    integrate: Integrate, func: Callable[..., Any], ends: Any, more: Any, weight: Any, wvar: Any
+    integrate: Integrate,
+    func: Integrand,
+    ends: tuple[object, object],
+    more: Further,
+    weight: object,
+    wvar: object,
 ) -> Outcome:
     """Integrate ``weight(x) * func(x, *more)`` between two limits.
 
@@ -76,7 +86,7 @@ def _number(x: Tensor) -> float | None:
     return None if is_unknown(raw) else float(number_in(raw))
 
 
-def _times(weight: Tensor, value: Any) -> Any:
+def _times(weight: Tensor, value: object) -> object:
     return pytrees.map(lambda leaf: weight * leaf, value)
 
 
@@ -96,7 +106,7 @@ def _wave(weight: str, angle: Tensor) -> Tensor:
 
 
 def _oscillating(
-    integrate: Integrate, func: Any, ends: Any, omega: Tensor, more: Any, weight: str
+    integrate: Integrate, func: Integrand, ends: Ends, omega: Tensor, more: Further, weight: str
 ) -> Outcome:
     """The weight cos(omega x) or sin(omega x); the first panels hold a few waves, if known."""
     a, b, number = *map(_number, ends), _number(omega)
@@ -105,14 +115,14 @@ def _oscillating(
         count = min(ceil(abs(number * (b - a)) / ANGLE), MOST_PANELS)
         points = np.linspace(a, b, count + 1)[1:-1] if count > 1 else None
 
-    def product(x: Tensor, omega: Tensor, *more: Any) -> Any:
+    def product(x: Tensor, omega: Tensor, *more: object) -> object:
         return _times(_wave(weight, omega * x), func(x, *more))
 
     return integrate(product, *ends, (omega, *more), points)
 
 
 def _over_waves(
-    integrate: Integrate, func: Any, a: Tensor, omega: Tensor, more: Any, weight: str
+    integrate: Integrate, func: Integrand, a: Tensor, omega: Tensor, more: Further, weight: str
 ) -> Outcome:
     """An oscillating weight up to infinity, from zero to zero of the wave.
 
@@ -125,7 +135,7 @@ def _over_waves(
     first = stop_gradient(fnp.ceil(a / half - shift)) + shift
     numbers = first + np.arange(TERMS[-1] + 1)
 
-    def between(low: Tensor, high: Tensor, omega: Tensor, more: Any) -> Outcome:
+    def between(low: Tensor, high: Tensor, omega: Tensor, more: Further) -> Outcome:
         return _oscillating(integrate, func, (low, high), omega, more, weight)
 
     start = between(a, first * half, omega, more)
@@ -134,7 +144,7 @@ def _over_waves(
     terms, errors, reports = vmap(between, in_axes=axes)(zeros[:-1], zeros[1:], omega, more)
     fewer, shares = (_alternating_shares(count, TERMS[-1]) for count in TERMS)
 
-    def summed(leaf: Tensor, by: Any) -> Tensor:
+    def summed(leaf: Tensor, by: Shares) -> Tensor:
         return fnp.tensordot(fnp.asarray(by, leaf.real.dtype), leaf, 1)
 
     changes = pytrees.leaves(
@@ -146,7 +156,7 @@ def _over_waves(
     return _total([start, (pytrees.map(lambda x: summed(x, shares), terms), error, report)])
 
 
-def _alternating_shares(count: int, length: int) -> np.ndarray[Any, Any]:
+def _alternating_shares(count: int, length: int) -> Shares:
     """The shares of the first terms in the extrapolated sum of an alternating series."""
     most = (3.0 + np.sqrt(8.0)) ** count
     most = (most + 1.0 / most) / 2.0
@@ -159,7 +169,12 @@ def _alternating_shares(count: int, length: int) -> np.ndarray[Any, Any]:
 
 
 def _at_ends(
-    integrate: Integrate, func: Any, ends: Any, exponents: Any, more: Any, weight: str
+    integrate: Integrate,
+    func: Integrand,
+    ends: Ends,
+    exponents: Sequence[Tensor],
+    more: Further,
+    weight: str,
 ) -> Outcome:
     """The weight (x - a)**alpha * (b - x)**beta, perhaps times logarithms.
 
@@ -169,6 +184,7 @@ def _at_ends(
     a, b = _number(ends[0]), _number(ends[1])
     if a is not None and b is not None and not a < b:
         raise placed(ArgumentError, f"quad: weight={weight!r} needs a < b, got {a} and {b}.")
+    exponents = tuple(exponents)
     for word, exponent in zip(("alpha", "beta"), map(_number, exponents), strict=True):
         if exponent is not None and not exponent > -1.0:
             raise placed(ArgumentError, f"quad: {word} has to be greater than -1, got {exponent}.")
@@ -189,10 +205,10 @@ def _at_ends(
             end: Tensor,
             width: Tensor,
             powers: tuple[Tensor, Tensor, Tensor],
-            *more: Any,
+            *more: object,
             side: int = side,
             logs: tuple[bool, bool] = logs,
-        ) -> Any:
+        ) -> object:
             power, near, far = powers
             away = v**power
             other = width - away
@@ -207,7 +223,9 @@ def _at_ends(
     return _total(outcomes)
 
 
-def _around_pole(integrate: Integrate, func: Any, ends: Any, pole: Tensor, more: Any) -> Outcome:
+def _around_pole(
+    integrate: Integrate, func: Integrand, ends: Ends, pole: Tensor, more: Further
+) -> Outcome:
     """The weight 1 / (x - pole): the principal value.
 
     Around the pole both sides are integrated together, as differences.
@@ -220,11 +238,11 @@ def _around_pole(integrate: Integrate, func: Any, ends: Any, pole: Tensor, more:
         )
     near = fnp.minimum(pole - a, b - pole)
 
-    def both(t: Tensor, pole: Tensor, *more: Any) -> Any:
+    def both(t: Tensor, pole: Tensor, *more: object) -> object:
         after, before = func(pole + t, *more), func(pole - t, *more)
         return pytrees.map(lambda x, y: (x - y) / t, after, before)
 
-    def beside(x: Tensor, pole: Tensor, *more: Any) -> Any:
+    def beside(x: Tensor, pole: Tensor, *more: object) -> object:
         return _times(1.0 / (x - pole), func(x, *more))
 
     args = (pole, *more)

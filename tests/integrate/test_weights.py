@@ -15,7 +15,7 @@ import funcgrad.numpy as fnp
 from funcgrad.errors import ArgumentError
 from funcgrad.integrate import quad
 
-TIGHT = {"epsabs": 1e-11, "epsrel": 1e-11}
+TIGHT: dict[str, Any] = {"epsabs": 1e-11, "epsrel": 1e-11}
 
 
 @pytest.mark.parametrize(
