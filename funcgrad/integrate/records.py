@@ -98,8 +98,9 @@ def recorded(
         return fields, (state.end, is_new, state.new, *coefficients)
 
     fields, records = scan(to_next, tuple(state), None, length=count)
-    kinds = tuple[Tensor, Tensor, Leaves, Leaves, list[Leaves]]
-    ends, is_new, leaves, slopes, coefficients = cast(kinds, records)
+    ends, is_new, leaves, slopes, coefficients = cast(
+        "tuple[Tensor, Tensor, Leaves, Leaves, list[Leaves]]", records
+    )
     state_0, state = state, State(*fields)
 
     def all_of(first: Leaves, later: Leaves) -> Leaves:
