@@ -80,13 +80,13 @@ class IvpProblem:
     @property
     def scheme(self) -> Scheme:
         """How the equation is solved."""
-        jac, system, derivative = self.jac, self.system, None
-        if jac is not None:
-            count = len(system.parameters)
+        jac, system, count = self.jac, self.system, len(self.system.parameters)
 
-            def derivative(y: Leaves, t: Tensor, parameters: list[Tensor]) -> Any:
-                return system.called(jac, y, t, parameters[:count])
+        def called(y: Leaves, t: Tensor, parameters: list[Tensor]) -> Any:
+            assert jac is not None
+            return system.called(jac, y, t, parameters[:count])
 
+        derivative = None if jac is None else called
         return Scheme(self.method, derivative, self.mass, self.span[1], "solve_ivp")
 
     def equation(self, delay: Tensor | float = 0.0) -> OdeEquation:

@@ -11,7 +11,7 @@ Tensor([0.        , 0.10001..., 0.55405..., 1.        ])
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import funcgrad.numpy as fnp
 from funcgrad._control.scans import scan
@@ -98,7 +98,9 @@ def recorded(
         return fields, (state.end, is_new, state.new, *coefficients)
 
     fields, records = scan(to_next, tuple(state), None, length=count)
-    ends, is_new, leaves, slopes, coefficients = records
+    ends, is_new, leaves, slopes, coefficients = cast(
+        "tuple[Tensor, Tensor, Leaves, Leaves, list[Leaves]]", records
+    )
     state_0, state = state, State(*fields)
 
     def all_of(first: Leaves, later: Leaves) -> Leaves:

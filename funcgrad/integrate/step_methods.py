@@ -185,18 +185,22 @@ class StepMethod(Protocol):
     @property
     def name(self) -> str:
         """The name that users pass."""
+        ...
 
     @property
     def order(self) -> int:
         """The order of the error estimate: the controller takes its root of degree order + 1."""
+        ...
 
     @property
     def dense_count(self) -> int:
         """The number of coefficients of the interpolation."""
+        ...
 
     @property
     def evaluations(self) -> int | None:
         """The evaluations of f in each step; None if the method counts its work."""
+        ...
 
     def begin(
         self, equation: OdeEquation, y: Leaves, slope: Leaves, t: Tensor, size: Tensor
@@ -204,11 +208,13 @@ class StepMethod(Protocol):
         """The first memory, from the start, the slope there and the size (>= 0) of the first step;
         and the work for it.
         """
+        ...
 
     def attempt(
         self, equation: OdeEquation, y: Leaves, slope: Leaves, t: Tensor, step: Tensor, memory: Any
     ) -> Attempt:
         """Try a step from y at t; ``step`` has a sign."""
+        ...
 
     def between(
         self,
@@ -221,6 +227,7 @@ class StepMethod(Protocol):
         step: Tensor,
     ) -> Leaves:
         """Interpolate: the solution at t + theta * step, 0 <= theta <= 1."""
+        ...
 
 
 def weighted(weights: Sequence[float], slopes: Sequence[Leaves], step: Tensor) -> Leaves:

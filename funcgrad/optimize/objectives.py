@@ -36,17 +36,14 @@ def with_derivatives(
     fun: Callable[..., Any], users: dict[str, object]
 ) -> tuple[Callable[..., Any], dict[str, Any]]:
     """The function, and the derivatives that the user gives, by name."""
-    both = fun
+    value = fun
     if users["jac"] is True:
-
-        def fun(*args: Any) -> Any:
-            return both(*args)[0]
-
-        users = {**users, "jac": lambda *args: both(*args)[1]}
+        value = lambda *args: fun(*args)[0]  # noqa: E731
+        users = {**users, "jac": lambda *args: fun(*args)[1]}
     named = {word: f for word, f in users.items() if f is not None and f is not False}
     for word, function in named.items():
         check_function(f"minimize with {word}", function)
-    return fun, named
+    return value, named
 
 
 class UsersObjective(NamedTuple):

@@ -66,7 +66,7 @@ CHANGES: Mapping[str, Callable[[], Any]] = MappingProxyType(
     }
 )
 
-OTHERS = frozenset({"apply_updates", "eval_params", "lbfgs", "minimize"})
+OTHERS = frozenset({"apply_updates", "eval_params", "lbfgs", "minimize", "proximal_gradient"})
 
 
 def named(optimizer: Any, objective: Callable[[Any], Any], params: Any) -> dict[str, Any]:

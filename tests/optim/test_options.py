@@ -12,7 +12,7 @@ import funcgrad.numpy as fnp
 from funcgrad import optim
 from funcgrad._core import pytrees
 from funcgrad.errors import DtypeError, ShapeError
-from tests.optim.subjects import FUNCTIONS, RULES, named
+from tests.optim.subjects import FUNCTIONS, OTHERS, RULES, named
 
 PARAMS: dict[str, Any] = {"w": fg.tensor([[1.0, -2.0], [0.5, 3.0]]), "b": fg.tensor([1.5, -0.5])}
 STATIC = frozenset(
@@ -55,7 +55,7 @@ def numeric_options():
             first = FIRST.get(name, {}).get(option, parameter.default)
             value = ODD.get((name, option), 0.1 if option == "learning_rate" else first)
             is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-            if is_number and option not in STATIC and name not in ("lbfgs", "minimize"):
+            if is_number and option not in STATIC and name not in OTHERS:
                 yield name, option, float(value)
 
 

@@ -357,6 +357,19 @@ def sums_over_steps(_: Any, x: Any, y: Any, pick: Pick) -> Any:
     return fg.scan(step, pick(x.T @ y, fnp.zeros_like(x.T @ y)), (x, y))[0]
 
 
+def choices_by_one_flag(_: Any, x: Any, y: Any, pick: Pick) -> Any:
+    """Choices between computations by one flag, whose sides others may read, too."""
+    long = fnp.sin(x) * 1.5 + x
+    flag = pick(x[0, 0] > y[0, 0], ~(x[0, 0] > y[0, 0]))
+    chosen = pick(
+        lambda: fnp.where(flag, long, x),
+        lambda: fnp.where(flag, 0.0, fnp.where(flag, y, long) * 2.0),
+        lambda: fnp.where(flag, long, fnp.cos(y)) + fnp.where(flag, x, fnp.sum(long)),
+        lambda: fnp.where(flag, long, x) + long,
+    )
+    return chosen() + y
+
+
 GROUNDS: Final[Mapping[str, Ground]] = MappingProxyType(
     {
         "fold_into_contractions": Ground(
@@ -390,6 +403,7 @@ GROUNDS: Final[Mapping[str, Ground]] = MappingProxyType(
         "prepared": Ground((*PRODUCTS, *SUMS, *_CONTRACTED, *_ROWS, calls), exact=False),
         "prepared_exactly": Ground((*PRODUCTS, *_ROWS, calls)),
         "inlined": Ground((calls, *_ROWS)),
+        "with_branches": Ground((choices_by_one_flag,), free={"_LEAST": 1, "_STORED": 0}),
     }
 )
 """By the name of a pass."""
