@@ -43,7 +43,23 @@ def test_hmc_draws_from_the_posterior_of_eight_schools(tmp_path, capsys):
     step = np.diff(answer.spreads)
     assert np.sum(answer.density[1:] * step) == pytest.approx(1.0, abs=1e-2)
     assert "of the proposals were accepted" in capsys.readouterr().out
+    assert chains.accepted == pytest.approx(module.ACCEPTED, abs=0.02)  # by the tuned step sizes
+    assert np.ptp(chains.step_sizes) < 0.2
     assert is_picture(tmp_path / "hmc.png")
+
+
+def test_hmc_counts_independent_draws():
+    module = load("hmc")
+    noise = np.random.default_rng(0).normal(size=(16, 4000, 2))
+    draws = noise.copy()
+    for k in range(1, 4000):  # neighbours correlate by 0.8 and -0.5
+        draws[:, k] += draws[:, k - 1] * [0.8, -0.5]
+    expected = np.array([0.2 / 1.8, 1.5 / 0.5]) * 16 * 4000
+    np.testing.assert_allclose(module.effective_size(draws), expected, rtol=0.1)
+    assert np.all(abs(module.r_hat(draws) - 1) < 0.01)
+    draws[0] += 5.0  # a chain that stays elsewhere
+    assert np.all(module.r_hat(draws) > 1.1)
+    assert np.all(module.effective_size(draws) < 200)
 
 
 def test_inverse_ode_finds_what_stan_finds(tmp_path, capsys):
