@@ -8,10 +8,10 @@ one of its harder tests of software for curve fitting, with all digits of the an
 
 .. math:: y(x) = \frac{b_1 + b_2 x + b_3 x^2 + b_4 x^3}{1 + b_5 x + b_6 x^2 + b_7 x^3}
 
-``fg.scipy.optimize.least_squares`` computes the Jacobian J of the residuals in forward mode, and
-SciPy's trust-region method does the rest. The covariance of the parameters is
-s² (JᵀJ)⁻¹, where s² is the sum of squares divided by the 30 degrees of freedom. The derivative of
-the curve with respect to the parameters carries it over to the band around the curve.
+``fg.optimize.least_squares`` fits the parameters, and returns the Jacobian J of the residuals. The
+covariance of the parameters is s² (JᵀJ)⁻¹, where s² is the sum of squares divided by the 30 degrees
+of freedom. The derivative of the curve with respect to the parameters carries the covariance over
+to the curve: within the band the curve lies with 95 percent confidence.
 
 Run it with ``python examples/curve_fit.py``. It compares the fit with the certified values, and
 draws it to ``curve-fit.png``.
@@ -90,21 +90,22 @@ class Fit(NamedTuple):
         return np.sqrt(np.diag(self.covariance))
 
     def band(self, x: np.ndarray) -> np.ndarray:
-        """The standard deviation of the curve at some places."""
+        """How far from the fit the curve may lie at some places, with a confidence of 95 %."""
         vector, unravel = fg.tree.ravel(self.curve)
         slopes = np.asarray(fg.jacfwd(lambda v: unravel(v)(x))(vector))
-        return np.asarray(np.sqrt(np.sum((slopes @ self.covariance) * slopes, axis=1)))
+        deviations = np.sqrt(np.sum((slopes @ self.covariance) * slopes, axis=1))
+        freedom = len(MOBILITY) - len(self.covariance)
+        return np.asarray(fg.scipy.stats.t.ppf(0.975, freedom) * deviations)
 
 
 def fit(x: np.ndarray, y: np.ndarray, start: Curve) -> Fit:
     def residuals(curve: Curve) -> fg.Tensor:
         return curve(x) - y
 
-    solution = fg.scipy.optimize.least_squares(
-        residuals, start, x_scale="jac", xtol=1e-10, ftol=None, gtol=None
-    )
-    freedom = len(y) - solution.jac.shape[1]
-    covariance = 2 * solution.cost / freedom * np.linalg.inv(solution.jac.T @ solution.jac)
+    solution = fg.optimize.least_squares(residuals, start, xtol=1e-10, ftol=0.0)
+    jacobian = np.asarray(solution.jac)
+    freedom = len(y) - jacobian.shape[1]
+    covariance = 2 * float(solution.cost) / freedom * np.linalg.inv(jacobian.T @ jacobian)
     return Fit(solution.x, covariance)
 
 
@@ -118,11 +119,12 @@ def plot(result: Fit, path: Path) -> None:
     figure = Figure(figsize=(8, 5), layout="constrained")
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
     upper.plot(LOG_DENSITY, MOBILITY, ".", color="0.3", label="measured")
-    upper.plot(fine, result.curve(fine), label="fit")
+    curve, width = np.asarray(result.curve(fine)), result.band(fine)
+    upper.plot(fine, curve, label="fit")
+    upper.fill_between(fine, curve - width, curve + width, alpha=0.3, label="95 % confidence")
     upper.set(ylabel="electron mobility", title="Thurber's data")
     upper.legend()
-    width = 2 * result.band(fine)
-    lower.fill_between(fine, -width, width, alpha=0.3, label="2 deviations of the curve")
+    lower.fill_between(fine, -width, width, alpha=0.3, label="95 % confidence")
     lower.plot(LOG_DENSITY, MOBILITY - np.asarray(result.curve(LOG_DENSITY)), ".", color="0.3")
     lower.set(xlabel="logarithm of the density", ylabel="residual")
     lower.legend(fontsize="small")

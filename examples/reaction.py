@@ -6,9 +6,10 @@ A stiff equation with thousands of unknowns is integrated with a sparse Jacobian
 In the Brusselator two substances react and diffuse, and one of them diffuses faster:
 ``u' = a - (b + 1) u + u² v + D ∇²u``, ``v' = b u - u² v + E ∇²v``. Turing (1952) found that the
 uniform state ``u = a``, ``v = b / a`` is then unstable, and that waves of the number
-``k² = a / sqrt(D E)`` grow first. The script starts with small noise and integrates by SciPy's BDF,
-a method for stiff equations. It needs the Jacobian of 4,608 unknowns;
-``fg.sparse.jacobian`` computes the 27,648 elements that are not zero, by a few products.
+``k² = a / sqrt(D E)`` grow first. The script starts with small noise, and
+``fg.integrate.solve_ivp`` integrates by BDF, a method for stiff equations. It needs the Jacobian of
+4,608 unknowns, and finds by itself that the matrix is sparse: the 27,648 elements that are not zero
+take a few products.
 
 Run it with ``python examples/reaction.py``. It prints the wave number of the pattern beside
 Turing's, and draws the pattern to ``reaction.png``.
@@ -20,7 +21,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import scipy.integrate
 from matplotlib.figure import Figure
 
 import funcgrad as fg
@@ -80,20 +80,21 @@ def wave_number(pattern: np.ndarray) -> float:
 def grown(seed: int, time: float) -> Grown:
     noise = 0.1 * np.random.default_rng(seed).standard_normal((2, CELLS, CELLS))
     start = (np.array([A, B / A])[:, None, None] + noise).ravel()
-    run, jacobian = fg.jit(slope), fg.sparse.jacobian(slope)
-    solution = scipy.integrate.solve_ivp(
-        lambda _, state: np.asarray(run(state)),
+    solution = fg.integrate.solve_ivp(
+        lambda _, state: slope(state),
         (0.0, time),
         start,
         method="BDF",
-        jac=lambda _, state: jacobian(state),
         t_eval=[time],
         rtol=1e-4,
         atol=1e-6,
     )
-    pattern = solution.y[: CELLS * CELLS, -1].reshape(CELLS, CELLS)
+    pattern = np.reshape(np.asarray(solution.y)[: CELLS * CELLS, -1], (CELLS, CELLS))
+    jacobian = fg.sparse.jacobian(slope)
     products = sum(jacobian.products(start))
-    return Grown(pattern, wave_number(pattern), jacobian.pattern(start), products, solution.nlu)
+    return Grown(
+        pattern, wave_number(pattern), jacobian.pattern(start), products, int(solution.nlu)
+    )
 
 
 def plot(result: Grown, path: Path) -> None:

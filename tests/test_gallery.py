@@ -24,7 +24,8 @@ def test_curve_fit_has_the_certified_digits(tmp_path, capsys):
     np.testing.assert_allclose(result.deviations, module.CERTIFIED[:, 1], rtol=1e-6)
     residuals = module.MOBILITY - np.asarray(result.curve(module.LOG_DENSITY))
     assert np.sum(residuals**2) == pytest.approx(5.6427082397e3, rel=1e-10)  # certified as well
-    assert result.band(np.zeros(1)) == pytest.approx(result.deviations[0])  # the curve is b1 there
+    quantile = 2.0423  # of Student's distribution with 30 degrees of freedom; the curve is b1 at 0
+    assert result.band(np.zeros(1)) == pytest.approx(quantile * result.deviations[0], rel=1e-4)
     assert "digits are right" in capsys.readouterr().out
     assert is_picture(tmp_path / "curve-fit.png")
     fg.testing.check_grads(lambda curve: curve(module.LOG_DENSITY), (result.curve,), order=2)
@@ -42,7 +43,23 @@ def test_hmc_draws_from_the_posterior_of_eight_schools(tmp_path, capsys):
     step = np.diff(answer.spreads)
     assert np.sum(answer.density[1:] * step) == pytest.approx(1.0, abs=1e-2)
     assert "of the proposals were accepted" in capsys.readouterr().out
+    assert chains.accepted == pytest.approx(module.ACCEPTED, abs=0.02)  # by the tuned step sizes
+    assert np.ptp(chains.step_sizes) < 0.2
     assert is_picture(tmp_path / "hmc.png")
+
+
+def test_hmc_counts_independent_draws():
+    module = load("hmc")
+    noise = np.random.default_rng(0).normal(size=(16, 4000, 2))
+    draws = noise.copy()
+    for k in range(1, 4000):  # neighbours correlate by 0.8 and -0.5
+        draws[:, k] += draws[:, k - 1] * [0.8, -0.5]
+    expected = np.array([0.2 / 1.8, 1.5 / 0.5]) * 16 * 4000
+    np.testing.assert_allclose(module.effective_size(draws), expected, rtol=0.1)
+    assert np.all(abs(module.r_hat(draws) - 1) < 0.01)
+    draws[0] += 5.0  # a chain that stays elsewhere
+    assert np.all(module.r_hat(draws) > 1.1)
+    assert np.all(module.effective_size(draws) < 200)
 
 
 def test_inverse_ode_finds_what_stan_finds(tmp_path, capsys):
@@ -236,6 +253,21 @@ def test_reaction_grows_the_waves_that_turing_found(tmp_path, capsys):
     assert result.products < 14
     assert "nonzeros by" in capsys.readouterr().out
     assert is_picture(tmp_path / "reaction.png")
+
+
+def test_bouncing_ball_lands_in_the_hole(tmp_path, capsys):
+    module = load("bouncing_ball")
+    throw = module.main(["--out", str(tmp_path)])
+    assert len(throw.angles) < 8
+    assert float(module.landing(throw.angles[-1], module.AIR)) == pytest.approx(20.0, abs=1e-8)
+    assert "by the formula:" in capsys.readouterr().out
+    assert is_picture(tmp_path / "bouncing-ball.png")
+    # With air the slope is the one of differences, and the ball comes less far.
+    step = 1e-4
+    ends = [float(module.landing(0.4 + shift, module.AIR)) for shift in (-step, step)]
+    slope = float(fg.grad(module.landing)(0.4, module.AIR))
+    assert slope == pytest.approx((ends[1] - ends[0]) / (2 * step), rel=1e-5)
+    assert ends[0] < float(module.without_air(0.4))
 
 
 def test_graph_divides_the_club_as_history_did(tmp_path, capsys):

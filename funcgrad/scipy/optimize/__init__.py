@@ -10,6 +10,10 @@ The solvers of ``scipy.optimize`` take vectors. Here variables, bounds and solut
 >>> found = minimize(distance, {"a": fnp.zeros(2), "b": 0.0}, bounds={"a": (None, 2.0), "b": None})
 >>> found.success, found.x["a"]
 (True, Tensor([2., 2.]))
+
+Prefer ``funcgrad.optimize`` for many problems, inside ``jit`` and ``vmap``, and where a solution is
+differentiated: its solvers are written in funcgrad's functions. Prefer SciPy's for one large or
+sparse problem, and for methods that only SciPy has, such as trust-constr and SLSQP.
 """
 
 from typing import TYPE_CHECKING

@@ -98,6 +98,10 @@ def least_squares(
     TreeError, ShapeError, ArgumentError
         The bounds do not fit.
 
+    See Also
+    --------
+    funcgrad.optimize.least_squares : A solver that compiles, batches and differentiates.
+
     Examples
     --------
     >>> import funcgrad.numpy as fnp

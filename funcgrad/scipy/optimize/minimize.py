@@ -142,6 +142,10 @@ def minimize(
     TreeError, ShapeError, ArgumentError
         The bounds do not fit, or ``x0`` has no elements.
 
+    See Also
+    --------
+    funcgrad.optimize.minimize : A solver that compiles, batches and differentiates.
+
     Examples
     --------
     >>> import funcgrad.numpy as fnp

@@ -30,7 +30,7 @@ import numpy as np
 
 FOLDER: Final = Path(__file__).parents[3] / "examples" / "docs" / "coming_from"
 STORE: Final = Path(__file__).with_suffix(".json")
-LIBRARIES: Final = ("autograd", "jax", "numpy", "pytorch")
+LIBRARIES: Final = ("autograd", "jax", "jax_solvers", "numpy", "pytorch")
 BEGIN: Final = "<!-- Written by python -m tests.tools.docs.coming_from from here on. -->\n"
 END: Final = "<!-- To here. -->\n"
 
