@@ -18,7 +18,7 @@ from funcgrad._primitives.index_keys import Key
 from funcgrad._primitives.indexing import index
 from funcgrad._primitives.joining import concatenate
 from funcgrad._primitives.structural import assemble, cast, reshape
-from funcgrad.numpy import manipulation
+from funcgrad.numpy.manipulation import broadcast_to
 from funcgrad.numpy.options import common_dtype
 from funcgrad.numpy.selection import where
 from funcgrad.tensor.tensor import ArrayLike, Tensor, wrap
@@ -59,7 +59,7 @@ def block_diag(*arrs: ArrayLike) -> Tensor:
     for x in values:
         m, n = shape_of(x)[-2:]
         keys.append(Key((..., slice(rows, rows + m), slice(columns, columns + n))))
-        whole = manipulation.broadcast_to(wrap(x), (*lead, m, n))
+        whole = broadcast_to(wrap(x), (*lead, m, n))
         parts.append(cast(whole, dtype=dtype))
         rows, columns = rows + m, columns + n
     return wrap(assemble(*parts, keys=tuple(keys), shape=(*lead, rows, columns)))
@@ -101,8 +101,8 @@ def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Tensor:
     dtype = np.result_type(dtype_of(column), dtype_of(row))
     if not m or not n:
         return wrap(np.zeros((*lead, m, n), dtype))
-    column = manipulation.broadcast_to(wrap(column), (*lead, m))[..., ::-1]
-    row = manipulation.broadcast_to(wrap(row), (*lead, n))[..., 1:]
+    column = broadcast_to(wrap(column), (*lead, m))[..., ::-1]
+    row = broadcast_to(wrap(row), (*lead, n))[..., 1:]
     diagonals = concatenate(*[cast(x, dtype=dtype) for x in (column, row)], axis=len(lead))
     return wrap(index(diagonals, (..., m - 1 - np.arange(m)[:, None] + np.arange(n))))
 

@@ -15,7 +15,7 @@ from funcgrad._primitives.matrices import adjoint, linalg_dtype
 from funcgrad._primitives.matrix_equations import sylvester
 from funcgrad._primitives.structural import cast, reshape, swap_last_axes
 from funcgrad.errors import ShapeError
-from funcgrad.numpy import manipulation
+from funcgrad.numpy.manipulation import broadcast_to
 from funcgrad.numpy.matrices import matrices, square
 from funcgrad.numpy.options import choice, failed_as
 from funcgrad.tensor.tensor import ArrayLike, Tensor, wrap
@@ -71,7 +71,7 @@ def _sylvester(a: Value, b: Value, q: Value, operation: str, failed: str) -> Val
         )
     lead = broadcast_shapes(operation, *[shape_of(x)[:-2] for x in (a, b, q)])
     dtype = linalg_dtype(operation, *map(dtype_of, (a, b, q)))
-    parts = [manipulation.broadcast_to(wrap(x), (*lead, *shape_of(x)[-2:])) for x in (a, b, q)]
+    parts = [broadcast_to(wrap(x), (*lead, *shape_of(x)[-2:])) for x in (a, b, q)]
     parts = [x if x.dtype == dtype else cast(x, dtype=dtype) for x in parts]
     return sylvester(*parts, failed=failed)
 

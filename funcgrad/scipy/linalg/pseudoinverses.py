@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 import funcgrad.numpy as fnp
+import funcgrad.numpy.pseudoinverses as plain
 from funcgrad._transforms.stop import stop_gradient
 from funcgrad.errors import ArgumentError
-from funcgrad.numpy import pseudoinverses as plain
 from funcgrad.numpy.decompositions import svdvals
 from funcgrad.numpy.matrices import matrices, square
 from funcgrad.numpy.norms import matrix_rank

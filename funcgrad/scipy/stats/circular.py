@@ -68,7 +68,7 @@ def _vonmises_quantile(q: Tensor, kappa: Tensor, upper: bool = False) -> Tensor:
         _log_vonmises,
         _log_vonmises_below,
         lambda z, kappa: _log_vonmises_below(-z, kappa),
-        (lambda q, kappa: edge(-math.pi), lambda q, kappa: edge(math.pi)),
+        (lambda *_: edge(-math.pi), lambda *_: edge(math.pi)),
         upper,
     )
 

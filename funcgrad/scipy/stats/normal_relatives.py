@@ -103,7 +103,10 @@ def _skewnorm_quantile(q: Tensor, a: Tensor, upper: bool = False) -> Tensor:
         _log_skewnorm,
         _log_skewnorm_below,
         _log_skewnorm_above,
-        (lambda q, a: special.ndtri(q / 2) - 0.1, lambda q, a: 0.1 - special.ndtri((1 - q) / 2)),
+        (
+            lambda low, high, a: special.ndtri(low / 2) - 0.1,
+            lambda low, high, a: 0.1 - special.ndtri(high / 2),
+        ),
         upper,
     )
 
@@ -190,12 +193,13 @@ def _log_share(mass: Tensor, other: Tensor, a: Tensor, b: Tensor) -> Tensor:
 
 
 def _truncated_quantile(q: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    """The level is added to the probability beyond the end that has the smaller one."""
-    left = abs(a) > abs(b)
-    share = fnp.where(left, q, 1 - q)
-    start = special.log_ndtr(fnp.where(left, a, -b))
+    """The level is added to the probability beyond the end on the quantile's side of 0."""
     inner = holding(lambda q: (q > 0) & (q < 1), q)
-    level = fnp.log(chosen(inner, share, 0.5)) + _log_mass(a, b)
+    inside, mass = chosen(inner, q, 0.5), _log_mass(a, b)
+    negative = special.ndtr(a) + inside * fnp.exp(mass) < 0.5
+    left = fnp.where((a < 0) & (b > 0), negative, abs(a) > abs(b))
+    start = special.log_ndtr(fnp.where(left, a, -b))
+    level = fnp.log(fnp.where(left, inside, 1 - inside)) + mass
     z = special.ndtri_exp(fnp.logaddexp(start, level))
     z = fnp.where(left, z, -z)
     z = fnp.minimum(fnp.maximum(z, a), b)

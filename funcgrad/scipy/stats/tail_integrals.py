@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
+import numpy as np
+
 import funcgrad.numpy as fnp
 from funcgrad._control.whiles import fori_loop
 from funcgrad._primitives.special_functions.quadrature import EVEN, NOTHING_LEFT, rule
@@ -81,7 +83,8 @@ def solved(
     log_density, log_below, log_above : callable
         ``(z, *shapes)``.
     bracket : tuple of callable
-        ``(q, *shapes)`` to ends between which the quantile of q (of the lower tail) is.
+        ``(low, high, *shapes)``, the probabilities below and above the quantile, to ends between
+        which it is.
     upper : bool
         Whether q is the probability of a greater value.
 
@@ -101,9 +104,9 @@ def solved(
         return fnp.where(left, log_below(z, *shapes) - low, high - log_above(z, *shapes))
 
     constants = [stop_gradient(x) for x in (low_level, high_level, *shapes)]
-    share = fnp.exp(constants[0])
-    zero = share * 0 + sum((0 * x for x in constants[2:]), fnp.zeros((), share.dtype))
-    ends = tuple(end(share, *constants[2:]) + zero for end in bracket)
+    shares = [fnp.exp(x) for x in constants[:2]]
+    zero = shares[0] * 0 + sum((0 * x for x in constants[2:]), fnp.zeros((), q.dtype))
+    ends = tuple(end(*shares, *constants[2:]) + zero for end in bracket)
 
     def halve(_: Tensor, ends: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
         middle = (ends[0] + ends[1]) / 2
@@ -112,9 +115,12 @@ def solved(
 
     low, high = fori_loop(0, _BISECTIONS, halve, ends)
     z = (low + high) / 2
-    for _ in range(2):
+    for number in range(2):
         tail = fnp.where(left, log_below(z, *shapes), log_above(z, *shapes))
-        slope = fnp.exp(log_density(z, *shapes) - tail)
-        z = z - excess(z, low_level, high_level, *shapes) / slope
+        density, gone = log_density(z, *shapes), holding(np.isneginf, tail)
+        slope = fnp.exp(density - chosen(gone, 0.0, tail))
+        step = fnp.where(gone, 0.0, excess(z, low_level, high_level, *shapes)) / slope
+        # Where nothing is left at an end of the support, the level over the density is added once.
+        z = z - chosen(gone, number * fnp.where(left, -level, level) / fnp.exp(density), step)
     side = fnp.where((q == 1) if upper else (q == 0), -fnp.inf, fnp.inf)
     return chosen(within, z, side)

@@ -79,6 +79,22 @@ def test_every_distribution_is_compared() -> None:
     assert set(CONTINUOUS) | set(DISCRETE) | rest == set(stats.__all__)
 
 
+@together("level", [1e-120, 1e-20, 1e-12])
+@together("name", CONTINUOUS)
+def test_quantiles_of_small_levels(name: str, level: float) -> None:
+    distribution = getattr(stats, name)
+    shapes = {"truncnorm": ((-10.0, 12.0), (-np.inf, np.inf)), "f": ((2.0, 5.0),)}
+    for args in shapes.get(name, SHAPES.get(name, ((),))):
+        for side, probability, turn in (("ppf", "cdf", 1), ("isf", "sf", -1)):
+            x = float(getattr(distribution, side)(level, *args))
+            step = turn * (1e-11 * abs(x) + 1e-290)
+            before, after = (
+                float(getattr(distribution, probability)(x + s, *args)) for s in (-step, step)
+            )
+            assert before <= level * (1 + 1e-8), (args, side, x)
+            assert level * (1 - 1e-8) <= after, (args, side, x)
+
+
 def pair(name: str, method: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
     return getattr(getattr(stats, name), method), getattr(getattr(scipy.stats, name), method)
 
