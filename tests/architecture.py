@@ -323,7 +323,7 @@ def shared_state(source: Source) -> Iterator[str]:
 
 # ------------------------------------------------------------------------------- process services
 
-READ_ONLY = "Enum Tensor LateNames BoundFormula custom_jvp".split()
+READ_ONLY = "Enum Tensor LateNames BoundFormula CustomJvp".split()
 """Classes whose attributes are set only while an object is made, though Python would let one."""
 
 

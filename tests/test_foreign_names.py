@@ -6,7 +6,6 @@ The rows of answers are discovered: each is looked up, and all names in it have 
 from __future__ import annotations
 
 import copy
-import functools
 import inspect
 import re
 import subprocess
@@ -225,14 +224,44 @@ def test_optimizers_name_themselves() -> None:
 
 
 def test_decorators_with_options() -> None:
-    with pytest.raises(MissingOptionError, match=r"@functools\.partial\(fg\.jit, option=\.\.\.\)"):
-        UNCHECKED.jit(static_argnums=1)
+    with pytest.raises(MissingOptionError, match=r"@functools\.partial\(fg\.hessian, option="):
+        UNCHECKED.hessian(argnums=1)
+    with pytest.raises(MissingOptionError, match=r"jit has no option static_argnum: static_argnu"):
+        UNCHECKED.jit(static_argnum=1)
+    with pytest.raises(MissingOptionError, match=r"jit has no option static_argnum: static_argnu"):
+        UNCHECKED.jit(static_argnums=1)(abs, static_argnum=1)
 
-    @functools.partial(fg.jit, static_argnums=1)
+    @fg.jit(static_argnums=1)
     def power(x: Any, n: int) -> Any:
         return x**n
 
-    assert float(power(3.0, 2)) == 9.0
+    @fg.vmap(in_axes=(None, 0))
+    @fg.grad(argnums=1)
+    def slopes(x: Any, y: Any) -> Any:
+        return x * y**2
+
+    @fg.checkpoint(save=("h",))
+    def cosine(x: Any) -> Any:
+        return fnp.cos(fg.probe(x * x, "h"))
+
+    @fg.custom_vjp(nondiff_argnums=(1,), forward="through")
+    def clipped(x: Any, limit: float) -> Any:
+        return 2 * x
+
+    clipped.defvjp(lambda x, limit: (2 * x, None), lambda limit, _, ct: (ct.clip(-limit, limit),))
+
+    @fg.custom_jvp(nondiff_argnums=(0,))
+    def applied(f: Any, x: Any) -> Any:
+        return f(x)
+
+    applied.defjvp(lambda f, primals, tangents: (f(*primals), 7.0 * tangents[0]))
+    assert power(3.0, 2) == 9.0
+    assert slopes(3.0, np.array([1.0, 2.0])).tolist() == [6.0, 12.0]
+    assert fg.grad(cosine)(0.0) == 0.0
+    assert fg.grad(clipped)(3.0, 0.5) == 0.5
+    assert fg.grad(applied, argnums=1)(fnp.sin, 1.0) == 7.0
+    assert slopes.__name__ == "slopes"
+    assert isinstance(fg.jit()(abs), type(fg.jit(abs)))
 
 
 @together(
@@ -259,7 +288,7 @@ def test_decorators_with_options() -> None:
         (lambda: UNCHECKED.odeint(abs, 1.0), "'ts'; the arguments are func, y0, ts, args, rtol"),
         (lambda: optim.sgd(0.1, learning_rate=0.1), "multiple values for argument 'learning_r"),
         (lambda: nn.softmax(np.ones(2), 0, 1), "softmax: takes from 1 to 2 positional arguments"),
-        (lambda: UNCHECKED.custom_vjp(), "custom_vjp: the argument f is missing: a decorator with"),
+        (lambda: UNCHECKED.jacfwd(), "jacfwd: the argument f is missing: a decorator with"),
         (lambda: random.randint(random.key(0), (3,), 5), "the arguments are key, shape, minval"),
     ],
 )

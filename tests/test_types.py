@@ -204,6 +204,39 @@ def test_what_does_not_fit_is_an_error() -> None:
         fg.grad(3)  # type: ignore[call-overload]
 
 
+def test_options_make_a_decorator_that_keeps_the_types() -> None:
+    @fg.jit(static_argnums=1)
+    def power(x: fg.Tensor, n: int) -> fg.Tensor:
+        return x**n
+
+    @fg.custom_vjp(nondiff_argnums=(1,))
+    def clipped(x: fg.Tensor, limit: float) -> fg.Tensor:
+        return x
+
+    @fg.custom_jvp(nondiff_argnums=())
+    def cube(x: float) -> float:
+        return x**3
+
+    @fg.checkpoint(save=("h",))
+    def layer(params: dict[str, fg.Tensor], x: fg.Tensor) -> fg.Tensor:
+        return fg.probe(x, "h") * params["w"]
+
+    @fg.vmap(in_axes=(0, None))
+    @fg.grad(argnums=1)
+    def slopes(x: float, y: float) -> float:
+        return x * y**2
+
+    clipped.defvjp(lambda x, limit: (x, None), lambda limit, _, ct: (ct,))
+    cube.defjvps(lambda tangent, out, x: 3 * x**2 * tangent)
+    assert_type(power(X, 2), fg.Tensor)
+    assert_type(clipped(X, 2.0), fg.Tensor)
+    assert_type(cube(2.0), float)
+    assert_type(layer(PARAMS, X), fg.Tensor)
+    assert_type(fg.grad(cube)(2.0), fg.Tensor)
+    assert slopes(X, 3.0).tolist() == [6.0, 12.0]
+    assert power.stagings == 1
+
+
 def mistakes() -> None:
     """Mistakes in users' code, that both checkers find on their lines; it is never called."""
     optimizer = fg.optim.adam(0.1)
@@ -216,9 +249,9 @@ def mistakes() -> None:
     fg.hessian("x")  # type: ignore[call-overload]
     fg.jacfwd(total, argnums=1.5)  # type: ignore[call-overload]
     fg.jvp(total, X, X)  # type: ignore[call-overload]
-    fg.vmap(total, in_axes="0")  # type: ignore[arg-type]
-    fg.vmap(lambda line: line.slope, in_axes="0")  # type: ignore[arg-type]
-    fg.vmap(3.0)  # type: ignore[arg-type]
+    fg.vmap(total, in_axes="0")  # type: ignore[call-overload]
+    fg.vmap(lambda line: line.slope, in_axes="0")  # type: ignore[call-overload]
+    fg.vmap(3.0)  # type: ignore[call-overload]
     pullback("text")  # type: ignore[call-overload]
     pullback(X, X)  # type: ignore[call-overload]
     optimizer.update(PARAMS, PARAMS, PARAMS)  # type: ignore[arg-type]
@@ -226,10 +259,12 @@ def mistakes() -> None:
     updates, _ = optimizer.update(PARAMS, state, PARAMS)
     _number: int = fg.optim.apply_updates(PARAMS, updates)  # type: ignore[assignment]
     jitted(PARAMS)  # type: ignore[call-arg]
+    fg.jit(static_argnums="x")(total)  # type: ignore[arg-type]
+    fg.jit(backend="numpy")(total)(X, X)  # type: ignore[call-arg]
     jitted(PARAMS, X, 3)  # type: ignore[call-arg]
     print(jitted(PARAMS, X).shpae)  # type: ignore[attr-defined]
     fg.checkpoint(total)(X, X)  # type: ignore[call-arg]
-    fg.custom_jvp(3)  # type: ignore[arg-type]
+    fg.custom_jvp(3)  # type: ignore[call-overload]
     fg.cond(True, total, X)  # type: ignore[call-overload]
     fg.cond(linear, total, total, X)  # type: ignore[call-overload]
     fg.cond(total, X > 0, total, X)  # type: ignore[call-overload]

@@ -15,11 +15,11 @@ funcgrad.errors.MissingOptionError: adam has no option lr: learning_rate=.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from functools import wraps
+from collections.abc import Callable, Iterable
+from functools import partial, wraps
 from opcode import opmap
-from types import FrameType
-from typing import Final, NoReturn, TypeVar
+from types import CodeType, FrameType
+from typing import Any, Final, NoReturn, TypeVar
 
 from funcgrad._base.users_line import shorten
 from funcgrad.errors import MissingAttributeError
@@ -91,7 +91,7 @@ def missing_method(kind: str, instance: object, name: str) -> AttributeError:
     return AttributeError(words, name=name, obj=instance)
 
 
-def answering(function: F, name: str = "") -> F:
+def answering(function: F, name: str = "", decorates: bool = False) -> F:
     """Wrap a function so that a call with wrong arguments raises an error with advice.
 
     Parameters
@@ -99,6 +99,8 @@ def answering(function: F, name: str = "") -> F:
     function : callable
     name : str
         The function's name in errors; by default its ``__name__``.
+    decorates : bool
+        Whether a call with options only makes a decorator, see ``decorating``.
     """
     name = name or function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
 
@@ -109,6 +111,8 @@ def answering(function: F, name: str = "") -> F:
         except TypeError as error:
             behind = error.__traceback__
             if behind is not None and behind.tb_next is None:  # the function has not started
+                if decorates and not args and _has(function, kwargs):
+                    return partial(answered, **kwargs)
                 from funcgrad._hints.other_options import refusal
 
                 raise refusal(function, name, args, kwargs, error) from None
@@ -119,3 +123,22 @@ def answering(function: F, name: str = "") -> F:
             raise
 
     return answered  # type: ignore[return-value]  # it takes and returns what the function does
+
+
+def decorating(transformation: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap a transformation of ``f``: it is a decorator, with options and without.
+
+    >>> import funcgrad as fg
+    >>> @fg.vmap(in_axes=(0, None))
+    ... def scaled(x, factor):
+    ...     return x * factor
+    >>> scaled(fg.tensor([1.0, 2.0]), 3.0)
+    Tensor([3., 6.])
+    """
+    return answering(transformation, decorates=True)
+
+
+def _has(transformation: Callable[..., object], options: Iterable[str]) -> bool:
+    """Whether a call with these options lacks nothing but the function."""
+    code: CodeType = transformation.__code__
+    return {*options} <= {*code.co_varnames[1 : code.co_argcount]}

@@ -266,7 +266,7 @@ OPTIONS: Final[tuple[Row, ...]] = (
 
 MISSING: Final[tuple[Row, ...]] = (
     (
-        "jit grad value_and_grad jacfwd jacrev hessian vmap checkpoint custom_vjp custom_jvp",
+        "jacfwd jacrev hessian",
         "f",
         "a decorator with options is written @functools.partial(fg.{function}, option=...), after"
         " import functools",

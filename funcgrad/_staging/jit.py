@@ -23,7 +23,7 @@ from contextlib import suppress
 from functools import update_wrapper
 from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction, signature
 from types import MethodType
-from typing import Any, Final, Generic, ParamSpec, TypeVar
+from typing import Any, Final, Generic, ParamSpec, TypeVar, overload
 from weakref import WeakMethod
 
 from funcgrad._backends.choice import LateChoice, chosen_backend, numpy_backend, thread_count
@@ -33,7 +33,7 @@ from funcgrad._base.users_line import shorten, warn_user
 from funcgrad._core import pytrees
 from funcgrad._core.pytrees import Structure
 from funcgrad._core.trace import RAW, Value
-from funcgrad._hints.lookup import answering
+from funcgrad._hints.lookup import decorating
 from funcgrad._hooks.key_uses import current_uses
 from funcgrad._hooks.result_watch import WATCH, WATCHING
 from funcgrad._passes.pipeline import optimize
@@ -47,12 +47,11 @@ from funcgrad._staging.lowered import Failure, Lowered
 from funcgrad._staging.signature import Signature, make_variant
 from funcgrad._staging.static_arguments import (
     Static,
-    exact,
     hinted,
     parts_of,
     same_values,
+    split_static,
     static_places,
-    unhashable,
     with_static,
 )
 from funcgrad._transforms.answers import OF_VALUES, UnstagedError
@@ -144,7 +143,7 @@ class Jitted(DirectlyCalled, Generic[P, R]):
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:
         """Call in the general way, for any form of call: it flattens the trees in loops."""
-        static, dynamic = self._split(args, kwargs)
+        static, dynamic = split_static(self._function, self._static, args, kwargs)
         leaves, structure = pytrees.flatten(dynamic)
         values = self._values(leaves, structure, static)
         if not all(type(value) in RAW for value in values):
@@ -167,7 +166,7 @@ class Jitted(DirectlyCalled, Generic[P, R]):
 
     def _inside(self, args: Any, kwargs: Any, values: Sequence[Value], structure: Structure) -> R:
         """Call on tracers: by the variant for raw numbers of their shapes and dtypes."""
-        static = self._split(args, kwargs)[0]
+        static = split_static(self._function, self._static, args, kwargs)[0]
         examples = [example(value) for value in values]
         argument_types = tuple([argument_type(value) for value in examples])
         key = structure, parts_of(structure), tuple([arg[:2] for arg in static]), argument_types
@@ -202,8 +201,6 @@ class Jitted(DirectlyCalled, Generic[P, R]):
     def _backend(self) -> Backend:
         choice = self._choice
         return choice.backend() if isinstance(choice, LateChoice) else choice
-
-    # Caches.
 
     def _signature(self, key: Hashable) -> Signature:
         if (known := self._signatures.get(key)) is not None:
@@ -316,7 +313,7 @@ class Jitted(DirectlyCalled, Generic[P, R]):
         return Lowered(staged, backend.prepare(optimized, self._relaxed), backend)
 
     def _staged(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Program:
-        static, (dynamic, named) = self._split(args, kwargs)
+        static, (dynamic, named) = split_static(self._function, self._static, args, kwargs)
         return stage("jit", self._partial(static) if static else self._function, dynamic, named)
 
     def _partial(self, static: Static) -> Callable[..., R]:
@@ -341,7 +338,7 @@ class Jitted(DirectlyCalled, Generic[P, R]):
 
     def _roots(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
         """The objects that the function can reach, besides the arrays in its arguments."""
-        static, dynamic = self._split(args, kwargs)
+        static, dynamic = split_static(self._function, self._static, args, kwargs)
         tokens = [token for token in pytrees.structure(dynamic).tokens if token is not None]
         parts = [root for token in tokens for root in (token[0], token[2])]  # classes, static parts
         return [self._function, *[value for _, _, value in static], *parts]
@@ -375,23 +372,6 @@ class Jitted(DirectlyCalled, Generic[P, R]):
         )
         return is_last
 
-    def _split(self, args: Any, kwargs: Any) -> tuple[Static, tuple[Any, Any]]:
-        """Split off the static arguments: triples of position or name, exact key, and value."""
-        if not self._static:
-            return (), (args, kwargs)
-        n = len(args)
-        places = sorted({k % n for k in self._static if isinstance(k, int) and -n <= k < n})
-        names = sorted([name for name in kwargs if name in self._static])
-        statics: list[tuple[int | str, Any]] = [(place, args[place]) for place in places]
-        statics += [(name, kwargs[name]) for name in names]
-        static = tuple([(place, exact(value), value) for place, value in statics])
-        try:
-            hash(static)
-        except TypeError:
-            raise unhashable(self._function, self.__name__, statics) from None
-        dynamic = tuple([arg for place, arg in enumerate(args) if place not in places])
-        return static, (dynamic, {name: kwargs[name] for name in kwargs if name not in names})
-
     def _warn(self, text: str) -> None:
         """Warn at the user's line that made the call, once for each text."""
         if text not in self._warned:
@@ -403,7 +383,27 @@ _BY_PYTHON: Final = Jitted.__call__
 """It is called if machine code, which may become ``__call__``, does not take a call."""
 
 
-@answering
+@overload
+def jit(
+    f: Callable[P, R],
+    static_argnums: int | Sequence[int] = (),
+    static_argnames: str | Sequence[str] = (),
+    backend: Backend | str | None = None,
+    relaxed: bool = False,
+    exact: bool = False,
+    threads: int | None = None,
+) -> Jitted[P, R]: ...
+@overload
+def jit(
+    *,
+    static_argnums: int | Sequence[int] = (),
+    static_argnames: str | Sequence[str] = (),
+    backend: Backend | str | None = None,
+    relaxed: bool = False,
+    exact: bool = False,
+    threads: int | None = None,
+) -> Callable[[Callable[P, R]], Jitted[P, R]]: ...
+@decorating
 def jit(
     f: Callable[P, R],
     static_argnums: int | Sequence[int] = (),
@@ -416,7 +416,7 @@ def jit(
     """Compile a function: it is staged on its first call and runs as a program from then on.
 
     Use it for functions that are called many times with arguments of the same shapes and dtypes,
-    such as a training step: ``step = fg.jit(step)``.
+    such as a training step: ``step = fg.jit(step)``. As a decorator it takes options, too.
 
     Parameters
     ----------
@@ -471,7 +471,6 @@ def jit(
     watched, and the function is staged again if one has changed: values of names in its code and in
     Python functions that it calls, their elements and attributes, arrays by content; not values
     from compiled code, files, clocks and computed names. See ``funcgrad/_staging/README.md``.
-    As a decorator with options, write ``functools.partial(fg.jit, static_argnums=0)``.
 
     Examples
     --------
@@ -481,7 +480,9 @@ def jit(
     Tensor([2., 4.])
     >>> fg.jit(lambda x: x * x, backend="numpy").lower(3.0)
     Lowered(<lambda>: 1 equation(s), 1 optimized, backend 'numpy')
-    >>> waves = fg.jit(lambda x: fg.numpy.sin(x) * x, threads=1)
+    >>> @fg.jit(threads=1)
+    ... def waves(x):
+    ...     return fg.numpy.sin(x) * x
     >>> waves(fg.numpy.ones(1_000_000)).shape
     (1000000,)
     """
@@ -495,6 +496,5 @@ def jit(
     if exact and relaxed:
         raise ArgumentError("jit: exact=True asks for NumPy's bits, relaxed=True gives them up.")
     count = thread_count(threads, "jit")
-    if backend is None:
-        return Jitted(f, places, LateChoice(exact, count), relaxed)
-    return Jitted(f, places, chosen_backend(backend, "jit", exact, count), relaxed)
+    late = LateChoice(exact, count) if backend is None else None
+    return Jitted(f, places, late or chosen_backend(backend, "jit", exact, count), relaxed)

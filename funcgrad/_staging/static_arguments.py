@@ -25,6 +25,26 @@ Static: TypeAlias = tuple[tuple[int | str, Hashable, Any], ...]
 """Static arguments: the position or name of each, a key of its value, and the value."""
 
 
+def split_static(
+    function: Callable[..., Any], static: frozenset[int | str], args: Any, kwargs: Any
+) -> tuple[Static, tuple[Any, Any]]:
+    """Split off the static arguments: triples of position or name, exact key, and value."""
+    if not static:
+        return (), (args, kwargs)
+    n = len(args)
+    places = sorted({k % n for k in static if isinstance(k, int) and -n <= k < n})
+    names = sorted([name for name in kwargs if name in static])
+    statics: list[tuple[int | str, Any]] = [(place, args[place]) for place in places]
+    statics += [(name, kwargs[name]) for name in names]
+    keyed = tuple([(place, exact(value), value) for place, value in statics])
+    try:
+        hash(keyed)
+    except TypeError:
+        raise _unhashable(function, statics) from None
+    dynamic = tuple([arg for place, arg in enumerate(args) if place not in places])
+    return keyed, (dynamic, {name: kwargs[name] for name in kwargs if name not in names})
+
+
 def with_static(
     values: Sequence[Value], structure: Structure, static: Static
 ) -> tuple[list[Any], dict[str, Any]]:
@@ -101,11 +121,11 @@ def hinted(message: str) -> str:
     return f"{place} Name it: jit(f, {option}), or static_argnums=. Or keep objects{others}"
 
 
-def unhashable(
-    function: Callable[..., Any], called: str, statics: Sequence[tuple[int | str, Any]]
+def _unhashable(
+    function: Callable[..., Any], statics: Sequence[tuple[int | str, Any]]
 ) -> ArgumentError:
     """Make the error for static arguments that cannot be hashed."""
-    wrong = []
+    called, wrong = getattr(function, "__name__", type(function).__name__), []
     for place, value in statics:
         name = place if isinstance(place, str) else argument_name(function, place)
         try:

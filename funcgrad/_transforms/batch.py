@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial, wraps
 from operator import index
-from typing import Any, ParamSpec
+from typing import Any, ParamSpec, overload
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from funcgrad._core import pytrees
 from funcgrad._core.pytrees import Structure
 from funcgrad._core.specs import shape_of
 from funcgrad._core.trace import Value, begin_level
-from funcgrad._hints.lookup import answering
+from funcgrad._hints.lookup import decorating
 from funcgrad._primitives.structural import move_axis
 from funcgrad._transforms.arguments import (
     call_values,
@@ -43,7 +43,25 @@ P = ParamSpec("P")  # named once only: so mypy knows the type of a lambda handed
 # What a lambda returns follows from its arguments' types, which are said where the batched function
 # is called. A signature can only guess them: of tensors, pyright refuses `lambda line: line.slope`,
 # and mypy finds the overloads ambiguous, which is Any and in strict code an error.
-@answering
+@overload
+def vmap(
+    f: Callable[P, Any],
+    in_axes: Axes = 0,
+    out_axes: Any = 0,
+    axis_size: int | None = None,
+    branches: bool = True,
+    batch_size: int | None = None,
+) -> Callable[..., Any]: ...
+@overload
+def vmap(
+    *,
+    in_axes: Axes = 0,
+    out_axes: Any = 0,
+    axis_size: int | None = None,
+    branches: bool = True,
+    batch_size: int | None = None,
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]: ...
+@decorating
 def vmap(
     f: Callable[P, Any],
     in_axes: Axes = 0,

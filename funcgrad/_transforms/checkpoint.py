@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Final, ParamSpec, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar, overload
 
 from funcgrad._core import pytrees
 from funcgrad._core.context import current, delegate, delegated, entered
@@ -28,7 +28,7 @@ from funcgrad._core.trace import (
     concrete,
     running_traces,
 )
-from funcgrad._hints.lookup import answering
+from funcgrad._hints.lookup import decorating
 from funcgrad._hooks.result_watch import WATCH
 from funcgrad._programs.equation import Params
 from funcgrad._programs.program import Program
@@ -336,7 +336,11 @@ def _run(segment: Segment, args: Sequence[Value]) -> list[Value]:
     return _remembered(traces, program, [*args, *closed], outs, stager_inside.follows)
 
 
-@answering
+@overload
+def checkpoint(f: Callable[P, R], save: Sequence[str] = ()) -> Callable[P, R]: ...
+@overload
+def checkpoint(*, save: Sequence[str] = ()) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+@decorating
 def checkpoint(f: Callable[P, R], save: Sequence[str] = ()) -> Callable[P, R]:
     """Save memory in reverse mode: run a function again instead of keeping intermediate results.
 

@@ -8,19 +8,17 @@ transpose gives the pushforward. Rules are ordinary functions, so they can be di
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Hashable, Sequence
 from functools import reduce, update_wrapper
 from operator import add, index
-from typing import Any, Generic, Literal, ParamSpec, SupportsIndex, TypeVar
+from typing import Any, Generic, Literal, ParamSpec, SupportsIndex, TypeVar, overload
 
 from funcgrad._core import pytrees
 from funcgrad._core.specs import shape_of
-from funcgrad._core.trace import RAW, Trace, Value, begin_level, concrete, running_traces
+from funcgrad._core.trace import Value, concrete
 from funcgrad._core.users_values import described, operand
-from funcgrad._hints.lookup import answering
+from funcgrad._hints.lookup import decorating
 from funcgrad._transforms.arguments import check_function, is_whole, values_of
-from funcgrad._transforms.call_values import frozen_call, staged_part
 from funcgrad._transforms.calls import (
     JvpCall,
     RuleCall,
@@ -28,19 +26,14 @@ from funcgrad._transforms.calls import (
     VjpCall,
     filled,
 )
-from funcgrad._transforms.composite import ClosureError, bind_composite
+from funcgrad._transforms.closed_calls import bind_closure
 from funcgrad._transforms.flat_functions import CallSignature, FlatFunction
-from funcgrad._transforms.forward import Dual
-from funcgrad._transforms.record import Recorder
-from funcgrad._transforms.recorded import Readable
-from funcgrad._transforms.stager import NumbersNeeded, Stager
 from funcgrad._transforms.transformed import importable_name
 from funcgrad.errors import (
     ArgumentError,
     DifferentiationError,
     EscapedTracerError,
     ShapeError,
-    TracerError,
 )
 from funcgrad.tensor.tensor import wrap
 
@@ -53,7 +46,6 @@ class _Custom(Generic[P, R]):
 
     _kind = ""
 
-    @answering
     def __init__(self, f: Callable[P, R], nondiff_argnums: Sequence[int] = ()) -> None:
         check_function(self._kind, f)
         self._function = f
@@ -122,46 +114,8 @@ class _Custom(Generic[P, R]):
         raise NotImplementedError
 
 
-class custom_jvp(_Custom[P, R]):  # noqa: N801 - a decorator
-    """Give a function a derivative rule, written as a pushforward (forward mode).
-
-    Use it where the derivative of the function's own operations is inaccurate, slow or not defined.
-    Reverse mode follows from the rule.
-
-    Parameters
-    ----------
-    f : callable
-        Takes pytrees and returns a pytree.
-    nondiff_argnums : sequence of int
-        Positions of arguments that are not arrays, such as functions and flags. The rule takes
-        them first.
-
-    Notes
-    -----
-    The rule has to be linear in the tangents. Reverse mode records its operations on the tangents
-    and transposes them. The rule of a linear function may call the function itself:
-    ``f.defjvp(lambda primals, tangents: (f(*primals), f(*tangents)))``. A structural zero arrives
-    as an array of zeros. The rule is for the arguments: derivatives with respect to values that
-    ``f`` closes over come from the function's own operations.
-
-    A program contains ``f`` and its rule as programs. The outside values that they read are fixed
-    when they are staged; if they use the value of an argument in Python, the program keeps a guard.
-    A rule that uses values of tangents or cotangents in Python, or that cannot be staged, stays a
-    Python function, which reads outside values when a derivative is taken.
-
-    Examples
-    --------
-    >>> import funcgrad as fg
-    >>> @fg.custom_jvp
-    ... def cube(x):
-    ...     return x * x * x
-    >>> @cube.defjvp
-    ... def cube_jvp(primals, tangents):
-    ...     (x,), (t,) = primals, tangents
-    ...     return cube(x), 3 * x * x * t
-    >>> fg.grad(cube)(2.0), fg.grad(fg.grad(cube))(2.0)
-    (Tensor(12.0), Tensor(12.0))
-    """
+class CustomJvp(_Custom[P, R]):
+    """A function with a derivative rule that is a pushforward; see ``custom_jvp``."""
 
     _kind = "custom_jvp"
 
@@ -241,50 +195,11 @@ class custom_jvp(_Custom[P, R]):  # noqa: N801 - a decorator
         return JvpCall(function, signature, self._origin(static), (flat_rule,))
 
 
-class custom_vjp(_Custom[P, R]):  # noqa: N801 - a decorator
-    """Give a function a derivative rule, written as a pullback (reverse mode).
-
-    Use it to clip or replace a gradient, or where you know a cheaper pullback.
-
-    Parameters
-    ----------
-    f : callable
-        Takes pytrees and returns a pytree.
-    nondiff_argnums : sequence of int
-        Positions of arguments that are not arrays, such as functions and flags. ``bwd`` takes them
-        first.
-    forward : {"transpose", "through"}
-        How forward mode computes tangents. ``"transpose"`` transposes ``bwd``, which is linear in
-        the cotangent. ``"through"`` ignores the rule and pushes tangents through the operations of
-        ``f``: for rules that save memory in reverse mode, or that are not the true derivative.
-
-    Notes
-    -----
-    Higher derivatives differentiate ``fwd`` and ``bwd``. ``custom_jvp`` explains values that they
-    close over, and programs. Outside programs, ``bwd`` runs when the pullback runs and reads
-    outside names at that time; let ``fwd`` pass it the values of the call as residuals.
-
-    Examples
-    --------
-    >>> import funcgrad as fg
-    >>> @fg.custom_vjp
-    ... def clipped(x):
-    ...     return x
-    >>> clipped.defvjp(lambda x: (x, None), lambda residuals, ct: (ct.clip(-1.0, 1.0),))
-    >>> fg.grad(lambda x: 5.0 * clipped(x))(2.0)
-    Tensor(1.0)
-
-    A rule that only reverse mode uses:
-
-    >>> halved = fg.custom_vjp(lambda x: x * x, forward="through")
-    >>> halved.defvjp(lambda x: (x * x, x), lambda x, ct: (x * ct,))
-    >>> fg.grad(halved)(3.0), fg.jvp(halved, (3.0,), (1.0,))[1]
-    (Tensor(3.0), Tensor(6.0))
-    """
+class CustomVjp(_Custom[P, R]):
+    """A function with a derivative rule that is a pullback; see ``custom_vjp``."""
 
     _kind = "custom_vjp"
 
-    @answering
     def __init__(
         self,
         f: Callable[P, R],
@@ -337,89 +252,138 @@ class custom_vjp(_Custom[P, R]):  # noqa: N801 - a decorator
         return self._call_kind(function, signature, self._origin(static), (forward, backward))
 
 
-def bind_closure(
-    call: RuleCall,
-    args: Sequence[Value],
-    bind: Callable[[RuleCall, Sequence[Value]], list[Value]] = bind_composite,
-) -> list[Value]:
-    """Bind a call, with the values of inner transformations that it closes over as arguments.
+@overload
+def custom_jvp(f: Callable[P, R], nondiff_argnums: Sequence[int] = ()) -> CustomJvp[P, R]: ...
+@overload
+def custom_jvp(
+    *, nondiff_argnums: Sequence[int] = ()
+) -> Callable[[Callable[P, R]], CustomJvp[P, R]]: ...
+@decorating
+def custom_jvp(f: Callable[P, R], nondiff_argnums: Sequence[int] = ()) -> CustomJvp[P, R]:
+    """Give a function a derivative rule, written as a pushforward (forward mode).
 
-    Such a value belongs to a transformation inside the transformations of the arguments. Reverse
-    mode runs a rule after the inner transformation has ended. If the function closes over such a
-    value, its results show it: ``bind`` raises ``ClosureError``. If only a rule does, nothing shows
-    it. So the rule is staged to find out where the inner transformation is a batch; elsewhere it
-    reads the raw value.
+    Use it where the derivative of the function's own operations is inaccurate, slow or not defined.
+    Reverse mode follows from the rule.
 
+    Parameters
+    ----------
+    f : callable
+        Takes pytrees and returns a pytree.
+    nondiff_argnums : sequence of int
+        Positions of arguments that are not arrays, such as functions and flags. The rule takes
+        them first.
+
+    Returns
+    -------
+    callable
+        A function with the signature of ``f``; its methods ``defjvp(rule)`` and
+        ``defjvps(*rules)`` give it its rule.
+
+    Raises
+    ------
+    DifferentiationError
+        ``nondiff_argnums`` is not a tuple of integers. Calls raise it if the function has no rule
+        yet, and if the rule's results do not fit the function's.
+
+    Notes
+    -----
+    The rule has to be linear in the tangents. Reverse mode records its operations on the tangents
+    and transposes them. The rule of a linear function may call the function itself:
+    ``f.defjvp(lambda primals, tangents: (f(*primals), f(*tangents)))``. A structural zero arrives
+    as an array of zeros. The rule is for the arguments: derivatives with respect to values that
+    ``f`` closes over come from the function's own operations.
+
+    A program contains ``f`` and its rule as programs. The outside values that they read are fixed
+    when they are staged; if they use the value of an argument in Python, the program keeps a guard.
+    A rule that uses values of tangents or cotangents in Python, or that cannot be staged, stays a
+    Python function, which reads outside values when a derivative is taken.
+
+    Examples
+    --------
     >>> import funcgrad as fg
-    >>> import funcgrad.numpy as fnp
-    >>> def scaled(x, w):
-    ...     identity = fg.custom_vjp(lambda x: x)
-    ...     identity.defvjp(lambda x: (x, None), lambda _, ct: (ct * w,))
-    ...     return identity(x)
-    >>> weights = fg.tensor([2.0, 3.0])
-    >>> fg.grad(lambda x: fnp.sum(fg.vmap(lambda w: scaled(x, w))(weights)))(1.0)
-    Tensor(5.0)
+    >>> @fg.custom_jvp
+    ... def cube(x):
+    ...     return x * x * x
+    >>> @cube.defjvp
+    ... def cube_jvp(primals, tangents):
+    ...     (x,), (t,) = primals, tangents
+    ...     return cube(x), 3 * x * x * t
+    >>> fg.grad(cube)(2.0), fg.grad(fg.grad(cube))(2.0)
+    (Tensor(12.0), Tensor(12.0))
     """
-    if _may_be_read_by_rules(args):
-        explicit_call, closed = call, ()
-        with suppress(Exception):  # as where it hands its arrays to another library
-            explicit_call, closed = _explicit_call(call, args)
-        if closed:
-            return bind_composite(explicit_call, [*args, *closed])
-    try:
-        return bind(call, args)
-    except ClosureError as error:
-        try:
-            explicit_call, closed = _explicit_call(call, args)
-        except TracerError:
-            raise error from None
-        if not closed:
-            raise error.__cause__ or error from None
-        return bind_composite(explicit_call, [*args, *closed])
+    return CustomJvp(f, nondiff_argnums)
 
 
-def _may_be_read_by_rules(args: Sequence[Value]) -> bool:
-    """Whether some tracers may have no raw value when a pullback runs the rule."""
-    running = running_traces()
-    traces = [trace for arg in args for trace in _traces(arg)] if running else []
-    levels = [trace.level for trace in traces if isinstance(trace, Recorder)]
-    if not levels:
-        return False
-    inside = [trace for trace in running if trace.level > min(levels)]
-    follows_all = all(trace in traces for trace in inside)
-    return not follows_all and not all(isinstance(trace, Readable) for trace in inside)
+@overload
+def custom_vjp(
+    f: Callable[P, R],
+    nondiff_argnums: Sequence[int] = (),
+    forward: Literal["transpose", "through"] = "transpose",
+) -> CustomVjp[P, R]: ...
+@overload
+def custom_vjp(
+    *, nondiff_argnums: Sequence[int] = (), forward: Literal["transpose", "through"] = "transpose"
+) -> Callable[[Callable[P, R]], CustomVjp[P, R]]: ...
+@decorating
+def custom_vjp(
+    f: Callable[P, R],
+    nondiff_argnums: Sequence[int] = (),
+    forward: Literal["transpose", "through"] = "transpose",
+) -> CustomVjp[P, R]:
+    """Give a function a derivative rule, written as a pullback (reverse mode).
 
+    Use it to clip or replace a gradient, or where you know a cheaper pullback.
 
-def _traces(value: Value) -> Iterator[Trace]:
-    """The traces of a tracer and of those inside it."""
-    if type(value) in RAW or value._trace is None:
-        return
-    yield value._trace
-    yield from _traces(value._value)
-    if isinstance(value, Dual):
-        yield from _traces(value._trace.parts(value)[1])
+    Parameters
+    ----------
+    f : callable
+        Takes pytrees and returns a pytree.
+    nondiff_argnums : sequence of int
+        Positions of arguments that are not arrays, such as functions and flags. ``bwd`` takes them
+        first.
+    forward : {"transpose", "through"}
+        How forward mode computes tangents. ``"transpose"`` transposes ``bwd``, which is linear in
+        the cotangent. ``"through"`` ignores the rule and pushes tangents through the operations of
+        ``f``: for rules that save memory in reverse mode, or that are not the true derivative.
 
+    Returns
+    -------
+    callable
+        A function with the signature of ``f``; its method ``defvjp(fwd, bwd)`` gives it
+        its rule.
 
-def _explicit_call(
-    call: RuleCall, args: Sequence[Value], has_numbers: bool = False
-) -> tuple[RuleCall, tuple[Value, ...]]:
-    """A call as a value, and its further arguments, for the values that it closed over."""
-    values = [_inside(arg) for arg in args]  # rules are called with these
-    try:
-        with begin_level() as level:
-            host = Stager(level, has_numbers)
-            body = staged_part(host, call.run, call.name, values)
-            frozen, closed = frozen_call(host, call, values, body)
-        return frozen.bound(), closed
-    except NumbersNeeded:
-        return _explicit_call(call, args, has_numbers=True)
+    Raises
+    ------
+    DifferentiationError
+        ``nondiff_argnums`` is not a tuple of integers. Calls raise it if the function has no rule
+        yet, and if the rule's results do not fit the function's.
+    ArgumentError
+        ``forward`` is neither of the two.
 
+    Notes
+    -----
+    Higher derivatives differentiate ``fwd`` and ``bwd``. ``custom_jvp`` explains values that they
+    close over, and programs. Outside programs, ``bwd`` runs when the pullback runs and reads
+    outside names at that time; let ``fwd`` pass it the values of the call as residuals.
 
-def _inside(value: Value) -> Value:
-    """The primal inside a value that a derivative follows."""
-    while type(value) not in RAW and isinstance(value._trace, Readable):
-        value = value._value
-    return value
+    Examples
+    --------
+    >>> import funcgrad as fg
+    >>> @fg.custom_vjp
+    ... def clipped(x):
+    ...     return x
+    >>> clipped.defvjp(lambda x: (x, None), lambda residuals, ct: (ct.clip(-1.0, 1.0),))
+    >>> fg.grad(lambda x: 5.0 * clipped(x))(2.0)
+    Tensor(1.0)
+
+    A rule that only reverse mode uses:
+
+    >>> halved = fg.custom_vjp(lambda x: x * x, forward="through")
+    >>> halved.defvjp(lambda x: (x * x, x), lambda x, ct: (x * ct,))
+    >>> fg.grad(halved)(3.0), fg.jvp(halved, (3.0,), (1.0,))[1]
+    (Tensor(3.0), Tensor(6.0))
+    """
+    return CustomVjp(f, nondiff_argnums, forward)
 
 
 def _pair(name: str, rule: str, out: Any, parts: str) -> Any:

@@ -14,7 +14,7 @@ from typing import Any, Concatenate, Literal, Never, ParamSpec, overload
 from funcgrad._core import pytrees
 from funcgrad._core.specs import dtype_of, spec_of
 from funcgrad._core.trace import begin_level
-from funcgrad._hints.lookup import answering
+from funcgrad._hints.lookup import answering, decorating
 from funcgrad._hooks.result_watch import watched
 from funcgrad._transforms.arguments import (
     check_argnums,
@@ -95,7 +95,15 @@ def value_and_grad(
     probes: Sequence[str] = (),
     holomorphic: bool = False,
 ) -> Callable[..., Any]: ...
-@answering
+@overload
+def value_and_grad(
+    *,
+    argnums: Argnums = 0,
+    has_aux: bool = False,
+    probes: Sequence[str] = (),
+    holomorphic: bool = False,
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]: ...
+@decorating
 def value_and_grad(
     f: Callable[..., Any],
     argnums: Argnums = 0,
@@ -198,7 +206,15 @@ def grad(
     probes: Sequence[str] = (),
     holomorphic: bool = False,
 ) -> Callable[..., Any]: ...
-@answering
+@overload
+def grad(
+    *,
+    argnums: Argnums = 0,
+    has_aux: bool = False,
+    probes: Sequence[str] = (),
+    holomorphic: bool = False,
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]: ...
+@decorating
 def grad(
     f: Callable[..., Any],
     argnums: Argnums = 0,

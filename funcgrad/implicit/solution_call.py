@@ -31,6 +31,7 @@ from funcgrad._transforms.calls import (
     Stage,
     filled,
 )
+from funcgrad._transforms.closed_calls import bind_closure
 from funcgrad._transforms.composite import (
     Interpreter,
     Recording,
@@ -38,7 +39,6 @@ from funcgrad._transforms.composite import (
     check_closure,
     innermost_trace,
 )
-from funcgrad._transforms.custom import bind_closure
 from funcgrad._transforms.factors import zeros_like
 from funcgrad._transforms.flat_functions import CallSignature, batched_flat
 from funcgrad._transforms.masked import fit_cotangent

@@ -58,7 +58,7 @@ def test_a_backend_is_chosen_by_name_or_by_value():
     with pytest.raises(ArgumentError, match="has no supports, prepare, compile, inspect"):
         fg.jit(lambda x: x, backend=SimpleNamespace(name="x"))
     with pytest.raises(ArgumentError, match="is a class"):
-        fg.jit(lambda x: x, backend=Plain)  # type: ignore[arg-type]
+        fg.jit(lambda x: x, backend=Plain)  # type: ignore[call-overload]
 
 
 def test_numpy_runs_what_a_backend_does_not_support():

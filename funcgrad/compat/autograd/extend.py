@@ -115,7 +115,7 @@ class _Call:
         if operation._pull is None:
             return evaluate(*values)
         forward = "transpose" if operation._push is None else "through"
-        reverse = custom_vjp(evaluate, forward=forward)  # type: ignore[arg-type]
+        reverse = custom_vjp(evaluate, forward=forward)  # type: ignore[call-overload]
         reverse.defvjp(self._forward, self._backward)
         return reverse(*values)
 

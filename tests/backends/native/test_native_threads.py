@@ -407,7 +407,7 @@ def scaled(x: Any, n: int = 1) -> Any:
 
 
 by_two = fg.jit(scaled, static_argnames="n", backend="native", threads=2)
-late: Any = fg.jit(fnp.sin, backend="native", threads=np.int64(2))  # type: ignore[arg-type]  # it is an integer
+late: Any = fg.jit(fnp.sin, backend="native", threads=np.int64(2))  # type: ignore[call-overload]  # it is an integer
 
 
 class Model:
