@@ -84,6 +84,8 @@ class Family:
         The functions that read these numbers from a table; the first one's, if there are no holes.
     objects : dict
         Their object files, and the names of the shared functions that these call, by level.
+    first : dict
+        The same of the first one's own code, which equal programs share.
     is_refused : bool
         Whether LLVM refuses them.
     """
@@ -92,6 +94,7 @@ class Family:
     holes: frozenset[int]
     texts: Sequence[str]
     objects: dict[int, tuple[list[bytes], list[str]]] = field(default_factory=dict)
+    first: dict[int, tuple[list[bytes], list[str]]] = field(default_factory=dict)
     is_refused: bool = False
 
 
@@ -118,11 +121,14 @@ class SizedTexts:
         self._families[key] = family
         pairs = enumerate(zip(family.words, words, strict=True))
         differing = frozenset([place for place, (one, other) in pairs if one != other])
-        if not differing or family.is_refused:
+        if not differing:
+            return Family(words, frozenset(), texts, family.first), b""
+        if family.is_refused:
             return Family(words, frozenset(), texts), b""
         if not differing <= family.holes:
             holes = family.holes | differing | _likely(flat, differing)
-            family = Family(family.words, holes, _with_holes(texts, numbers, holes))
+            changed = _with_holes(texts, numbers, holes)
+            family = Family(family.words, holes, changed, first=family.first)
             self._families[key] = family
         return family, _table(texts, numbers, family.holes)
 

@@ -132,6 +132,16 @@ def test_later_sizes_compile_nothing(name: str) -> None:
     assert len(seen) <= 6
 
 
+def test_equal_programs_share_the_first_ones_code() -> None:
+    """Long texts are at first compiled at level 0, and take seconds to improve."""
+    families, texts = SizedTexts(), [written(PROGRAMS["logistic"], n) for n in (131, 138, 131)]
+    (first, _), (other, _), (again, table) = map(families.of, texts)
+    assert again.objects is first.objects
+    assert other.objects is not first.objects
+    assert not table
+    assert list(again.texts) == list(texts[2])
+
+
 def all_numbers(self: SizedTexts, texts: Sequence[str]) -> tuple[Family, bytes]:
     """The family in which every number is a hole."""
     numbers = [sized_texts._numbers(text) for text in texts]
