@@ -89,6 +89,7 @@ def elementwise(
     ulps: int = 0,
     basic: bool = False,
     ufunc: str = "",
+    body: Callable[..., Any] | None = None,
     remedy: str = "",
     kinks: Kinks | None = None,
 ) -> Primitive:
@@ -110,7 +111,7 @@ def elementwise(
     selects : bool
         Whether the factors are masks, see ``Partials``.
     samples : callable
-    operator, traits, remedy, kinks
+    operator, traits, body, remedy, kinks
         See ``Primitive``.
     ulps, basic, ufunc
         See ``Elementwise``.
@@ -145,6 +146,7 @@ def elementwise(
         operator=operator,
         structure=Elementwise(formula, ulps=ulps, basic=basic, ufunc=ufunc),
         traits=traits,
+        body=body,
         remedy=remedy,
         kinks=kinks,
     )

@@ -30,7 +30,8 @@ from funcgrad._primitives.logic import (
     not_equal,
 )
 from funcgrad._primitives.recurrence import batch_along_axis
-from funcgrad._primitives.selection import where
+from funcgrad._primitives.reduction import reduce_any
+from funcgrad._primitives.selection import minimum, where
 from funcgrad._primitives.structural import cast, move_axis, reshape
 
 __all__ = [
@@ -287,6 +288,24 @@ argpartition: Primitive = Primitive(
 )
 
 
+def _order_by_keys(keys: Value, axis: int) -> Value:
+    """Stable orders by one key after the other, the primary key last.
+
+    Lines of 5 to 30 elements take 0.3 to 0.55 of the time of a call of NumPy's function, lines of
+    100 to 10,000 elements up to 3 times as long.
+    """
+    count, *shape = shape_of(keys)
+    if not count or dtype_of(keys).kind == "c" or shape[axis] >= _LONG:
+        return NotImplemented
+    rows = [keys[k] for k in range(count)]
+    order = argsort(rows[0], axis=axis, descending=False)
+    for row in rows[1:]:
+        ordered = take_along_axis(row, order, axis, unique=True)
+        changes = argsort(ordered, axis=axis, descending=False)
+        order = take_along_axis(order, changes, axis, unique=True)
+    return order
+
+
 lexsort: Primitive = Primitive(
     "lexsort",
     lambda keys, axis: np.lexsort(keys, axis),
@@ -299,6 +318,7 @@ lexsort: Primitive = Primitive(
         Sample((np.array([[1, 0, 1, 0], [2, 2, 1, 1]]),), {"axis": 0}),
         Sample((np.array([[[1.0, 0.0], [0.0, 1.0]], [[2.0, 2.0], [3.0, 1.0]]]),), {"axis": 1}),
     ),
+    body=_order_by_keys,
     kinks=Kinks(_gaps_of_keys),
 )
 """The order by several keys, stacked on the first axis; the last key is the primary one."""
@@ -401,11 +421,48 @@ def _is_in(x: Raw, table: Raw, lead: int) -> Raw:
     return out
 
 
+_COMPARED: Final = 32
+"""With so many elements of a table at most, an element is compared with each of them."""
+
+_SEARCHED: Final = 2000
+"""So many integers at most are searched for in a sorted table."""
+
+
+def _is_in_body(x: Value, table: Value, lead: int) -> Value:
+    """Comparisons with all elements of a short table, and a search in a long one.
+
+    They take 0.02 to 0.7 of the time of a call of NumPy's function. Only for many integers NumPy is
+    faster, 2 to 7 times: it counts them in a table of all integers between their extremes.
+    """
+    kinds = {dtype_of(x).kind, dtype_of(table).kind}
+    if "c" in kinds or kinds == {"i", "u"} or 0 in shape_of(table):
+        return NotImplemented
+    dtype = np.result_type(dtype_of(table), dtype_of(x), np.int8)
+    table, x = [y if dtype_of(y) == dtype else cast(y, dtype=dtype) for y in (table, x)]
+    batch, count = shape_of(table)[:lead], prod(shape_of(table)[lead:])
+    is_many = count > _COMPARED and count + prod(shape_of(x)) > _SEARCHED
+    if is_many and not lead and dtype.kind in "iu":
+        return NotImplemented
+    elements = reshape(table, shape=(*batch, *[1] * (len(shape_of(x)) - lead), count))
+    if count <= _COMPARED:
+        hits = equal(reshape(x, shape=(*shape_of(x), 1)), elements)
+        return reduce_any(hits, axis=(len(shape_of(x)),), keepdims=False)
+    rows = sort(reshape(table, shape=(*batch, count)), axis=lead, descending=False)
+    places = minimum(searchsorted(rows, x, side="left", lead=lead), count - 1)
+    starts = np.arange(prod(batch)).reshape((*batch, *[1] * (len(shape_of(x)) - lead))) * count
+    flat = reshape(rows, shape=(prod(batch) * count,))
+    return equal(gather(flat, places + starts, axis=0, unique=False), x)
+
+
 def _member_samples() -> Iterator[Sample]:
     table = np.array([4.0, 1.0, 1.0, 0.0])
     for x in (np.array([-1.0, 1.0, 2.5, np.nan]), 1.0, table.reshape(2, 2), np.zeros(0)):
         yield Sample((x, table), {"lead": 0})
     yield Sample((np.array([[1, 2], [3, 4]]), np.array([[2, 9], [4, 3]])), {"lead": 1})
+    rng = np.random.default_rng(5)
+    tables, x = rng.integers(99, size=(2, 40)), rng.integers(99, size=(2, 3, 5))
+    yield Sample((x, tables), {"lead": 1})
+    yield Sample((x / 2, np.where(tables < 9, np.nan, tables / 2)), {"lead": 0}, smooth=False)
 
 
 is_in: Primitive = Primitive(
@@ -415,6 +472,7 @@ is_in: Primitive = Primitive(
     DISCRETE,
     _batch_search_in,
     _member_samples,
+    body=_is_in_body,
     kinks=Kinks(lambda x, table, lead: _apart(table, x, lead)),
 )
 """Whether each element is in a table; both have ``lead`` leading batch axes."""

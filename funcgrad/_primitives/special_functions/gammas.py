@@ -29,6 +29,7 @@ from funcgrad._primitives.kinks import (
     unless,
 )
 from funcgrad._primitives.logic import isinf, logical_not
+from funcgrad._primitives.powers import power
 from funcgrad._primitives.rounding import rint
 from funcgrad._primitives.selection import where
 from funcgrad._primitives.special_functions.quadrature import in_parts
@@ -37,6 +38,8 @@ from funcgrad._primitives.special_functions.scipys import (
     in_double,
     scipy_special,
 )
+from funcgrad._primitives.special_functions.zetas import zeta
+from funcgrad._primitives.structural import cast
 from funcgrad._primitives.transcendental import cos
 
 __all__ = [
@@ -139,12 +142,25 @@ def _polygamma_samples() -> Iterator[Sample]:
         yield Sample((np.array(1), *sample.args))
 
 
+def _polygamma_by_zeta(n: Value, x: Value) -> Value:
+    """SciPy's formula, in its order of operations, for compilers that call its inner loops."""
+    dtype = dtype_of(x)
+    if dtype.kind == "c":
+        return NotImplemented
+    wide, order = cast(x, dtype=np.dtype(np.float64)), cast(n, dtype=np.dtype(np.float64))
+    sign = bind2(power, -1.0, order + 1.0)
+    slopes = sign * bind1(gamma, order + 1.0) * bind2(zeta, order + 1.0, wide)
+    result = where(order == 0.0, bind1(psi, wide), slopes)
+    return cast(result, dtype=dtype) if dtype.kind == "f" else result
+
+
 polygamma: Primitive = elementwise(
     "polygamma",
     _of_any,
     partials=(None, lambda _, n, x: bind2(polygamma, n + 1, x)),
     samples=_polygamma_samples,
     traits=TRANSCENDENTAL | OWNS,
+    body=_polygamma_by_zeta,
     kinks=Kinks(lambda n, x: from_poles_of_gamma(x)),
 )
 

@@ -61,12 +61,14 @@ def evaluated_by_scipy(
     traits: Trait = TRANSCENDENTAL,
     whole: Sequence[int] = (),
     kinks: Kinks | None = None,
+    ufunc: str = "",
 ) -> Primitive:
     """Declare an elementwise primitive that a ufunc of ``scipy.special`` evaluates.
 
     Results have SciPy's dtype, but that float16 stays float16, and that Python numbers do not widen
     float32: see ``in_precision``. The arguments that are ``whole`` SciPy takes
-    as integers only, where rules have them in the result's precision.
+    as integers only, where rules have them in the result's precision. If the function of a name is
+    written in Python, ``ufunc`` names the one that it calls, which is private: there may be none.
     """
 
     def evaluate(*args: Raw) -> Raw:
@@ -79,7 +81,7 @@ def evaluated_by_scipy(
         partials=partials,
         samples=samples,
         traits=traits | OWNS,
-        ufunc="" if whole else f"scipy.special:{name}",
+        ufunc="" if whole else ufunc or f"scipy.special:{name}",
         kinks=kinks,
     )
 

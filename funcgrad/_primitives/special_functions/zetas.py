@@ -116,6 +116,7 @@ zeta: Primitive = evaluated_by_scipy(
     ),
     samples=_PAIRS,
     kinks=Kinks(domain=lambda x, q, **_: (x - 1, q)),
+    ufunc="scipy.special._ufuncs:_zeta",
 )
 
 

@@ -155,3 +155,24 @@ def test_operands_are_converted_to_the_dtype_of_the_product(chars: str) -> None:
             precision = 100 * np.finfo(out.dtype).eps
             np.testing.assert_allclose(out, expected, precision, 100 * precision)
             assert jitted.lower(a, b).source.startswith("; called back: nothing")
+
+
+@pytest.mark.parametrize(
+    "shapes",
+    [
+        ((4, 1, 2, 3), (5, 3, 2)),
+        ((1, 2, 3), (4, 3, 2)),
+        ((3, 1, 20, 30), (1, 2, 30, 25)),
+        ((1, 4), (3, 4, 2)),
+        ((1, 2, 3), (0, 3, 2)),
+    ],
+)
+def test_stacks_are_repeated(shapes: tuple[Any, Any]) -> None:
+    x, y = [np.random.default_rng(1).standard_normal(shape) for shape in shapes]
+
+    def f(x: Any, y: Any) -> Any:
+        return fnp.matmul(fnp.sin(x), y) + fnp.sum(x)
+
+    jitted = fg.jit(f, backend="native")
+    np.testing.assert_allclose(jitted(x, y), f(x, y), 1e-13, 1e-13)
+    assert jitted.lower(x, y).source.startswith("; called back: nothing")

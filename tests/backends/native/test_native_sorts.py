@@ -98,3 +98,41 @@ def test_single_long_lines_and_complex_numbers_are_numpys() -> None:
         jitted = fg.jit(fnp.sort, backend="native")
         assert f"sort: {reason}" in jitted.lower(x).source
         np.testing.assert_array_equal(jitted(x), np.sort(x))
+
+
+@pytest.mark.parametrize(
+    ("kinds", "count"), [("dd", 5), ("fd", 40), ("ld", 40), ("?l", 6), ("ee", 40), ("BB", 40)]
+)
+def test_elements_of_a_set(kinds: str, count: int) -> None:
+    rng = np.random.default_rng(7)
+    x, table = rng.integers(2 * count, size=(9, 8)), rng.integers(2 * count, size=(3, count))
+    x, table = x.astype(kinds[0]), table.astype(kinds[1])
+    if "?" not in kinds and kinds[1] in "def":
+        x, table = x / x.dtype.type(2), table / table.dtype.type(2)
+        x[0, 0] = table[0, 0] = np.nan
+        x[0, 1], table[0, 1] = -0.0, 0.0
+    for f, args in (
+        (fnp.isin, (x, table[0])),
+        (fnp.isin, (x[0, 0], table)),
+        (lambda x, table: fg.vmap(fnp.isin)(x, table), (x[:3], table)),
+        (lambda x, table: fg.vmap(lambda t: fnp.isin(x, t))(table), (x, table)),
+    ):
+        jitted = fg.jit(f, backend="native")
+        np.testing.assert_array_equal(jitted(*args), f(*args))
+        assert str(jitted.lower(*args).source).startswith("; called back: nothing")
+
+
+@pytest.mark.parametrize("dtype", ["d", "l", "?"])
+def test_orders_by_several_keys(dtype: str) -> None:
+    keys = np.random.default_rng(7).integers(3, size=(3, 4, 20)).astype(dtype)
+    if dtype == "d":
+        keys[1, :, ::3] = np.nan
+        keys[0, :, ::4] = -0.0
+    for axis in (0, -1):
+
+        def f(keys: Any, axis: int = axis) -> Any:
+            return fnp.lexsort(keys, axis=axis)
+
+        jitted = fg.jit(f, backend="native")
+        np.testing.assert_array_equal(jitted(keys), np.lexsort(keys, axis=axis))
+        assert str(jitted.lower(keys).source).startswith("; called back: nothing")

@@ -109,3 +109,20 @@ def test_threads_may_call_at_once() -> None:
     expected = run(x)
     with ThreadPoolExecutor(4) as pool:
         assert all(out == expected for out in pool.map(run, [x] * 20))
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i4"])
+def test_polygamma_by_the_loop_of_zeta(dtype: str) -> None:
+    x = np.array([0.0, 1.0, 2.5, 20.0, 5e4, -1.5, np.inf, np.nan])
+    x = np.arange(1, 9).astype(dtype) if dtype == "i4" else x.astype(dtype)
+    orders = np.arange(6)[:, None]
+
+    def slopes(x: Any) -> Any:
+        return fg.grad(lambda x: fnp.sum(functions.digamma(x)))(x)
+
+    for f in (lambda x: functions.polygamma(orders, x), *([] if dtype == "i4" else [slopes])):
+        out, expected = fg.jit(f, backend="native")(x), f(x)
+        assert out.dtype == expected.dtype
+        np.testing.assert_array_equal(out, expected)
+        if hasattr(special._ufuncs, "_zeta"):
+            assert _first_line(f, x) == "; called back: nothing"
