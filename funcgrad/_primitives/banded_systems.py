@@ -1,4 +1,4 @@
-"""Linear equations with banded matrices, which SciPy solves.
+"""Linear equations with banded matrices: SciPy solves them, or NumPy as dense ones without it.
 
 Such a matrix is stored by its diagonals: ``bands[upper + i - j, j]`` is the element (i, j). The
 tangent solves ``A dx = db - dA x``, and the cotangent of b solves the adjoint equation. Both
@@ -11,9 +11,9 @@ array([[0.5],
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from math import prod
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -36,7 +36,7 @@ from funcgrad._primitives.matrix_equations import scipy_linalg
 from funcgrad._primitives.reduction import reduce_sum
 from funcgrad._primitives.structural import swap_last_axes, view
 from funcgrad._primitives.values_alone import least_singular_value
-from funcgrad.errors import MatrixError
+from funcgrad.errors import MatrixError, MissingPackageError
 
 __all__ = ["banded_solve", "shifted"]
 
@@ -77,12 +77,40 @@ def _adjoint(bands: Value, upper: int) -> Value:
     return concatenate(*rows, axis=len(shape_of(bands)) - 2)
 
 
+_MOST_DENSE: Final = 2000
+"""The greatest matrix, 32 MB, that is solved as a dense one if SciPy is not installed."""
+
+
+def _solver(size: int) -> Callable[..., Array]:
+    """SciPy's ``solve_banded``, or a dense solution if SciPy is not installed."""
+    try:
+        solve: Callable[..., Array] = scipy_linalg("solve_banded").solve_banded
+    except MissingPackageError:
+        if size > _MOST_DENSE:
+            raise
+        return _dense_solution
+    return solve
+
+
+def _dense_solution(
+    counts: tuple[int, int], bands: Array, b: Array, check_finite: bool = False
+) -> Array:
+    """Solve as ``solve_banded`` does, by the whole matrix."""
+    size, upper = bands.shape[-1], counts[1]
+    matrix = np.zeros((size, size), bands.dtype)
+    for row, band in enumerate(bands):
+        k = upper - row
+        if abs(k) < size:
+            matrix += np.diag(band[k:] if k > 0 else band[: size + k], k)
+    return np.linalg.solve(matrix, b)
+
+
 def _solve(bands: Array, b: Array, lower: int, upper: int) -> Any:
     dtype = linalg_dtype("solve_banded", bands.dtype, b.dtype)
     bands, b = np.asarray(bands, dtype), np.asarray(b, dtype)
     if not b.size:
         return np.zeros(b.shape, dtype)
-    solve = scipy_linalg("solve_banded").solve_banded
+    solve = _solver(bands.shape[-1])
     count = prod(b.shape[:-2])
     solutions = np.zeros((count, *b.shape[-2:]), dtype)
     flat = zip(

@@ -1,5 +1,6 @@
 """Functions of scipy.linalg have its values, and exact derivatives at difficult spectra."""
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,13 @@ from numpy.testing import assert_allclose
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.errors import ArgumentError, MatrixError, MatrixShapeError, ShapeError
+from funcgrad.errors import (
+    ArgumentError,
+    MatrixError,
+    MatrixShapeError,
+    MissingPackageError,
+    ShapeError,
+)
 from funcgrad.scipy import linalg
 from tests.every_mode import assert_every_mode
 from tests.together import together
@@ -260,6 +267,18 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         "block_diag: the shapes",
     ),
 }
+
+
+@pytest.mark.parametrize("counts", [(1, 1), (0, 2), (3, 0)])
+def test_banded_systems_without_scipy(
+    counts: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bands, b = RNG.standard_normal((sum(counts) + 1, 3)) + 2.0, RNG.standard_normal((3, 2))
+    expected = scipy.linalg.solve_banded(counts, bands, b)
+    monkeypatch.setitem(sys.modules, "scipy.linalg", None)
+    assert_allclose(linalg.solve_banded(counts, bands, b), expected, rtol=1e-10)
+    with pytest.raises(MissingPackageError, match="pip install scipy"):
+        linalg.solve_banded((0, 0), np.ones((1, 3000)), np.ones(3000))
 
 
 @pytest.mark.filterwarnings("ignore:Matrix is singular")  # SciPy's, of the root itself
