@@ -384,7 +384,6 @@ CALLS: dict[str, Any] = {
     "scipy.sparse": lambda x: call_of("scipy.sparse", "coo_array", (x, (np.arange(5),) * 2)).sum(),
     "pandas": lambda x: (call_of("pandas", "DataFrame", np.eye(5)) @ x).sum(),
     "numpy.polynomial": lambda x: np.polynomial.chebyshev.chebval(0.5, x),
-    "numpy.lib._index_tricks_impl.AxisConcatenator": lambda x: np.r_[x, 1.0].sum(),
     "scipy.signal": lambda x: call_of("scipy.signal", "lfilter", [1.0], [1.0, 0.5], x)[0],
     "scipy.spatial.cdist": lambda x: call_of(
         "scipy.spatial.distance", "cdist", x[:, None], x[:, None]

@@ -42,7 +42,7 @@ def test_public_names_are_those_of_trees(name):
 
 def test_names_are_complete():
     choosing = "at check_shared combine partition select".split()
-    counting = "cast count norm ravel stack unstack vdot".split()
+    counting = "cast count lerp norm ravel stack unstack vdot".split()
     assert set(tree.__all__) == {*NAMES, *choosing, *counting}
 
 

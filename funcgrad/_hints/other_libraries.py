@@ -376,11 +376,6 @@ CALLERS: Final[tuple[Row, ...]] = (
         "fnp.polyval, polyder, polyint and polymul take tensors as coefficients, the highest power"
         " first; a sum of fg.scipy.special.eval_chebyt and so on has other bases",
     ),
-    (
-        "numpy.lib._index_tricks_impl",
-        "AxisConcatenator",
-        "np.r_ is fnp.concatenate([...]), and np.c_ is fnp.column_stack([...])",
-    ),
     ("scipy.signal", "", "fg.scipy.signal has functions of the same names, with derivatives"),
     ("scipy.ndimage", "", "fg.scipy.ndimage has functions of the same names, with derivatives"),
     ("scipy.spatial", "cdist pdist", "fnp.linalg.norm(x[:, None] - y, axis=-1)"),

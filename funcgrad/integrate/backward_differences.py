@@ -79,7 +79,7 @@ class BackwardDifferences(NamedTuple):
         ratio = step / self.size
         # Times are rounded, so the size of a step is never exactly the planned one.
         changes = abs(ratio - 1.0) > np.finfo(step.dtype).eps ** 0.5
-        others = rescaled(self.differences, self.order, ratio)
+        others = _rescaled(self.differences, self.order, ratio)
         return self._replace(
             differences=fnp.where(changes, others, self.differences),
             size=fnp.where(changes, step, self.size),
@@ -92,7 +92,7 @@ def _at(table: Sequence[float], order: Tensor, dtype: np.dtype[Any]) -> Tensor:
     return fnp.sum(fnp.where(np.arange(len(table)) == order, np.array(table, dtype), 0.0))
 
 
-def rescaled(differences: Tensor, order: Tensor, ratio: Tensor) -> Tensor:
+def _rescaled(differences: Tensor, order: Tensor, ratio: Tensor) -> Tensor:
     """The differences of the same polynomial for steps ``ratio`` times as large.
 
     Source: Shampine and Reichelt, section 2.2.

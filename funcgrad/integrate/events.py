@@ -1,7 +1,7 @@
 """Events of a solution: where functions of the time and of the solution pass zero.
 
 The loop stops at nothing: after each step it looks whether a function has changed its sign, and
-finds the zero on the interpolation of that step by a bracket that shrinks to neighbouring numbers.
+finds the zero on the interpolation of that step by a bracket that shrinks to neighbouring floats.
 Here times are constants; ``event_time`` gives them their derivatives, by the implicit function
 theorem: g(t, y(t)) = 0 gives dt = -dg / (∂g/∂t + ∂g/∂y y').
 

@@ -66,11 +66,11 @@ def solve_ivp(
     ----------
     fun : callable
         ``fun(t, y, *args)`` returns the slope of y, a pytree like ``y0``. For a vector y it may
-        return a list of numbers.
-    t_span : pair of numbers
+        return a list of scalars.
+    t_span : pair of scalars
         The first and the last time; the last one may be the earlier one.
     y0 : pytree of array_like
-        The start, real or complex. A list of numbers is a vector, as in SciPy.
+        The start, real or complex. A list of scalars is a vector, as in SciPy.
     method : str
         Explicit: "RK45" (Dormand and Prince, order 5), "Tsit5" (order 5, with smaller errors),
         "DOP853" (order 8, for small tolerances). "leapfrog": steps of one size, ``first_step``, for
@@ -82,8 +82,8 @@ def solve_ivp(
     t_eval : array_like, shape (times,), optional
         The times at which the solution is stored, within the span and in its order. Without it they
         are the ends of the steps. Inside ``jit`` and ``vmap``, where the number of steps is not
-        known, the default needs ``max_steps``: t and y have max_steps + 1 entries, of which the
-        later ones repeat the last.
+        known, the default needs ``max_steps``: t and y have max_steps + 1 entries, and
+        those beyond the end repeat the last.
     dense_output : bool
         Whether the result has ``sol``, the solution as a function of the time. Inside ``jit`` and
         ``vmap`` it needs ``max_steps``, too.

@@ -41,7 +41,7 @@ METHODS: Final[Mapping[str, StepMethod]] = MappingProxyType(
 
 
 def start_of(y0: Any) -> Any:
-    """The start; a list or a tuple of numbers becomes a vector, as in SciPy."""
+    """The start; a list or a tuple of scalars becomes a vector, as in SciPy."""
     if isinstance(y0, list) and y0 and all(isinstance(x, Real | complex) for x in y0):
         return np.asarray(y0)
     return y0
@@ -213,7 +213,7 @@ def _absolute(atol: Any, system: System) -> Any:
     for leaf, y in zip(leaves, system.start, strict=True):
         raw = concrete(operand(leaf, "solve_ivp: atol"))
         if type(raw) not in RAW or not np.all(np.asarray(raw) >= 0.0):
-            raise placed(ArgumentError, "solve_ivp: atol has to hold numbers >= 0 that are known.")
+            raise placed(ArgumentError, "solve_ivp: atol has to hold known values >= 0.")
         array = np.asarray(raw, float)
         if array.shape and array.shape != y.shape:
             raise placed(

@@ -135,6 +135,10 @@ class OdeSolution:
         The solution and its slope at ``ts``, and coefficients for each step.
     number : Tensor
         The number of steps; entries beyond it repeat the last one.
+    method : StepMethod
+        The method of the steps, which interpolates between their ends.
+    state : Structure
+        The pytree that ``y0`` is.
     """
 
     ts: Tensor

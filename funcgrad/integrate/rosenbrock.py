@@ -129,7 +129,7 @@ _CONTINUATION: Final = (
 """The weights of the increments in the continuous solution, which is of order 4."""
 
 
-def rows(
+def _rows(
     table: Sequence[Sequence[float]], width: int, dtype: np.dtype[Any]
 ) -> np.ndarray[Any, Any]:
     """A table with rows of several lengths, filled up with zeros."""
@@ -186,8 +186,8 @@ class Rodas5P:
 
         tables = (
             numbers,
-            rows(_STAGES, 8, dtype),
-            rows(_FEEDBACK, 8, dtype),
+            _rows(_STAGES, 8, dtype),
+            _rows(_FEEDBACK, 8, dtype),
             np.array(_NODES, dtype),
             np.array(_TIME_WEIGHTS, dtype),
         )

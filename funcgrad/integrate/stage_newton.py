@@ -40,7 +40,7 @@ class Convergence(NamedTuple):
     rate : Tensor
         The factor by which the last iteration shrank the error; 1 if no stage has told it yet.
     iterations : Tensor of int
-        The iterations of all stages, each of which evaluates the right-hand side once.
+        The iterations of all stages; each iteration evaluates the right-hand side once.
     """
 
     converged: Tensor

@@ -26,7 +26,6 @@ from funcgrad._transforms.stop import stop_gradient
 from funcgrad.errors import ShapeError
 from funcgrad.optim import projections
 from funcgrad.optim.base import Pytree
-from funcgrad.scipy.linalg.banded_systems import solve_banded
 from funcgrad.tensor.tensor import Tensor
 
 __all__ = ["box", "group", "l1", "nuclear", "simplex", "total_variation"]
@@ -237,6 +236,8 @@ def _bent(forces: Tensor) -> Tensor:
 def _forces(sides: Tensor, change: Tensor, limit: Tensor) -> Tensor:
     """The dual solution where some forces, on these sides, are at their limits."""
     free = 1.0 - fnp.abs(sides)
+    from funcgrad.scipy.linalg.banded_systems import solve_banded  # loads slowly; few need it
+
     right = fnp.where(free > 0.0, change, sides * limit)
     above = fnp.concatenate([fnp.zeros_like(free[:1]), -free[:-1]])
     below = fnp.concatenate([-free[1:], fnp.zeros_like(free[:1])])

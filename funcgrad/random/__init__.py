@@ -54,7 +54,6 @@ from funcgrad.random.generators import Generator, generator
 from funcgrad.random.key_checks import again, check_keys
 from funcgrad.random.keys import PRNGKey, bits, fold_in, key, named, split
 from funcgrad.random.low_discrepancy import halton, sobol
-from funcgrad.random.normal_relatives import ball, generalized_normal, maxwell, wald
 from funcgrad.random.quantile_draws import (
     cauchy,
     laplace,
@@ -65,6 +64,7 @@ from funcgrad.random.quantile_draws import (
     triangular,
     weibull,
 )
+from funcgrad.random.relatives_of_normal import ball, generalized_normal, maxwell, wald
 from funcgrad.random.vector_draws import multivariate_normal, orthogonal
 
 __all__ = [

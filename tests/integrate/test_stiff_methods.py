@@ -12,7 +12,7 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
 from funcgrad.integrate import radau_collocation, singly_implicit, solve_ivp
-from funcgrad.integrate.backward_differences import rescaled
+from funcgrad.integrate.backward_differences import _rescaled
 from tests.integrate.stiff_problems import STIFF_PROBLEMS, hires, robertson
 
 
@@ -26,7 +26,7 @@ def test_differences_for_another_size_belong_to_the_same_polynomial() -> None:
         return np.array(rows)
 
     for order in (1, 2, 3):
-        found = rescaled(fnp.asarray(table(0.1, order)), fnp.asarray(order), fnp.asarray(0.7))
+        found = _rescaled(fnp.asarray(table(0.1, order)), fnp.asarray(order), fnp.asarray(0.7))
         np.testing.assert_allclose(found[: order + 1], table(0.07, order)[: order + 1], atol=1e-13)
 
 

@@ -14,9 +14,7 @@ from funcgrad._hints.lazy_names import LateNames as _LateNames
 
 if TYPE_CHECKING:
     from funcgrad.scipy.ndimage.array_filters import convolve, convolve1d, correlate, correlate1d
-    from funcgrad.scipy.ndimage.image_transforms import affine_transform, rotate, shift, zoom
-    from funcgrad.scipy.ndimage.resampling import map_coordinates
-    from funcgrad.scipy.ndimage.smoothing import (
+    from funcgrad.scipy.ndimage.image_filters import (
         gaussian_filter,
         gaussian_filter1d,
         gaussian_gradient_magnitude,
@@ -27,6 +25,8 @@ if TYPE_CHECKING:
         uniform_filter,
         uniform_filter1d,
     )
+    from funcgrad.scipy.ndimage.image_transforms import affine_transform, rotate, shift, zoom
+    from funcgrad.scipy.ndimage.resampling import map_coordinates
     from funcgrad.scipy.ndimage.spline_filters import spline_filter, spline_filter1d
 
 __all__ = [
@@ -58,7 +58,7 @@ _LATE = _LateNames(
         "array_filters": "convolve convolve1d correlate correlate1d",
         "image_transforms": "affine_transform rotate shift zoom",
         "resampling": "map_coordinates",
-        "smoothing": "gaussian_filter gaussian_filter1d gaussian_gradient_magnitude"
+        "image_filters": "gaussian_filter gaussian_filter1d gaussian_gradient_magnitude"
         " gaussian_laplace laplace prewitt sobel uniform_filter uniform_filter1d",
         "spline_filters": "spline_filter spline_filter1d",
     },
