@@ -58,7 +58,8 @@ class VectorForm:
     def of(cls, y: Leaves) -> VectorForm:
         """Read the shapes and dtypes of leaves."""
         dtypes = tuple([leaf.dtype for leaf in y])
-        return cls(tuple([leaf.shape for leaf in y]), dtypes, real_dtype(y) if y else np.dtype(float))
+        dtype = real_dtype(y) if y else np.dtype(float)
+        return cls(tuple([leaf.shape for leaf in y]), dtypes, dtype)
 
     @property
     def size(self) -> int:
