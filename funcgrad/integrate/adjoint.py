@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 import funcgrad.numpy as fnp
+from funcgrad._control.carry import placed
 from funcgrad._control.closures import with_closed_values
 from funcgrad._control.scans import scan
 from funcgrad._core.specs import is_inexact
@@ -30,8 +31,9 @@ from funcgrad._programs.equation import spec_inside
 from funcgrad._transforms.custom import custom_vjp
 from funcgrad._transforms.reverse import vjp
 from funcgrad._transforms.stop import stop_gradient
+from funcgrad.errors import ConvergenceError
 from funcgrad.integrate.right_hand_side import Slope, real_dtype
-from funcgrad.integrate.solutions import check, outcome_at
+from funcgrad.integrate.solutions import check, numbers, outcome_at
 from funcgrad.integrate.step_methods import Leaves, Settings
 from funcgrad.integrate.steps import Outcome, Scheme
 from funcgrad.tensor.tensor import Tensor, wrap
@@ -120,24 +122,66 @@ def _backward(
         return time_ct
 
     def back(
-        carry: tuple[Leaves, Leaves], slices: tuple[Leaves, Leaves, Tensor, Tensor]
-    ) -> tuple[tuple[Leaves, Leaves], Tensor]:
-        (adjoint, sums), (y, ct, late, early) = carry, slices
+        carry: tuple[Leaves, Leaves], slices: tuple[Leaves, Leaves, Leaves, Tensor, Tensor]
+    ) -> tuple[tuple[Leaves, Leaves], tuple[Tensor, Tensor]]:
+        (adjoint, sums), (before, y, ct, late, early) = carry, slices
         state = [*y, *[a + b for a, b in zip(adjoint, ct, strict=True)], *sums]
         ends = outcome_at(flat_slope, state, fnp.stack([late, early]), [], settings, scheme)
         check(ends, settings, scheme.name)
-        _, adjoint, sums = parts([end[-1] for end in ends.leaves])
-        return (adjoint, sums), of_time(y, late, ct)
+        again, adjoint, sums = parts([end[-1] for end in ends.leaves])
+        lost = _is_lost(stop_gradient(again), before, y, settings)
+        return (adjoint, sums), (of_time(y, late, ct), lost)
 
     zeros = [fnp.zeros_like(ct[0]) for ct in cts], [fnp.zeros_like(x) for x in followed]
-    later = [x[1:] for x in solutions], [ct[1:] for ct in cts], times[1:], times[:-1]
-    (adjoint, sums), of_times = scan(back, zeros, later, reverse=True)
+    earlier = [stop_gradient(x[:-1]) for x in solutions]
+    later = earlier, [x[1:] for x in solutions], [ct[1:] for ct in cts], times[1:], times[:-1]
+    (adjoint, sums), (of_times, lost) = scan(back, zeros, later, reverse=True)
+    known = _unless_lost(lost, times, scheme.name)
+    adjoint = [x * known.astype(real_dtype([x])) for x in adjoint]
+    sums = [x * known.astype(real_dtype([x])) for x in sums]
     of_first = -of_time([x[0] for x in solutions], times[0], adjoint)
     of_parameters: list[Tensor | None] = [None] * len(every)
     for place, total in zip(places, sums, strict=True):
         of_parameters[place] = total
     start = [a + ct[0] for a, ct in zip(adjoint, cts, strict=True)]
     return start, fnp.concatenate([of_first[None], of_times]), of_parameters
+
+
+def _is_lost(again: Leaves, before: Leaves, after: Leaves, settings: Settings) -> Tensor:
+    """Whether the solution that is computed backwards misses the stored one by its size.
+
+    What decays forwards grows backwards, and errors with it: a stiff equation cannot be solved
+    backwards, by no method.
+    """
+
+    def size(leaves: Leaves) -> Tensor:
+        squares = [fnp.sum(abs(x) ** 2).astype(precision) for x in leaves]
+        return fnp.sqrt(sum(squares, fnp.zeros((), precision)))
+
+    precision = real_dtype(before)
+    allowed = settings.atol if isinstance(settings.atol, tuple) else (settings.atol,)
+    absolute = max([float(np.max(np.asarray(x), initial=0.0)) for x in allowed])
+    miss = size([a - b for a, b in zip(again, before, strict=True)])
+    return miss > size(before) + size(after) + 1e3 * absolute
+
+
+def _unless_lost(lost: Tensor, times: Tensor, name: str) -> Tensor:
+    """1, or NaN if the way back is lost and nothing can be raised.
+
+    Raises
+    ------
+    ConvergenceError
+        It is lost.
+    """
+    flags = numbers(lost)
+    if flags is not None and np.any(flags):
+        raise placed(
+            ConvergenceError,
+            f"{name}: the adjoint equation is solved backwards from y at the last time, and there"
+            " errors grow so much that the solution is lost: the equation is stiff, or much decays"
+            " between two times. Use derivative='steps', or more times.",
+        )
+    return fnp.where(fnp.any(lost), np.nan, 1.0)
 
 
 def _pulled(

@@ -116,7 +116,9 @@ def solve_ivp(
         default 16. The later ones are left out, and places that are not used are NaN.
     derivative : {"steps", "adjoint"}
         The way of reverse mode: through the steps, which it stores; or by the adjoint equation,
-        which is solved backwards by the same method, and stores the solution at the times only.
+        which is solved backwards by the same method, and stores the solution at the times only; not
+        with leapfrog, ``mass`` or ``dense_output``, and seldom for stiff equations: it is refused
+        where errors grow backwards until the solution is lost.
     checkpoints : int, optional
         Inside ``jit`` with ``t_eval``: about how many steps reverse mode holds at once between two
         times; it computes the others again. With ``c`` checkpoints and ``n`` steps each step is
@@ -229,6 +231,12 @@ def solve_ivp(
         raise placed(
             ArgumentError,
             f"{name}: mass needs derivative='steps': the adjoint equation is solved without it.",
+        )
+    if solver.name == "leapfrog" and derivative == "adjoint":
+        raise placed(
+            ArgumentError,
+            f"{name}: leapfrog needs derivative='steps': the adjoint equation is not one for places"
+            " and momenta. Inside jit, checkpoints= bounds the memory.",
         )
     if max_events is not None:
         count_of(name, "max_events", max_events)

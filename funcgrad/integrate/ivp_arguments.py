@@ -41,8 +41,8 @@ METHODS: Final[Mapping[str, StepMethod]] = MappingProxyType(
 
 
 def start_of(y0: Any) -> Any:
-    """The start; a list or a tuple of scalars becomes a vector, as in SciPy."""
-    if isinstance(y0, list) and y0 and all(isinstance(x, Real | complex) for x in y0):
+    """The start; a list of scalars becomes a vector, as in SciPy."""
+    if isinstance(y0, list) and all(isinstance(x, Real | complex) for x in y0):
         return np.asarray(y0)
     return y0
 

@@ -30,7 +30,7 @@ from funcgrad.integrate.records import OdeSolution, Records, recorded
 from funcgrad.integrate.right_hand_side import System
 from funcgrad.integrate.solutions import STIFF, check, moved, outcome_at
 from funcgrad.integrate.step_methods import Counts, Leaves
-from funcgrad.integrate.steps import Outcome, solved
+from funcgrad.integrate.steps import Outcome, along_times, solved
 from funcgrad.integrate.stiff_equations import slope_of
 from funcgrad.integrate.stiffness import LEAST_STEPS, spectral_radius, warn_if_stiff
 from funcgrad.tensor.tensor import Tensor
@@ -61,9 +61,8 @@ class IvpSolver(NamedTuple):
         events = self._happened() if self.problem.events else None
         stop = stop_gradient(self.problem.span[1]) if events is None else events.stop
         is_adjoint = self.derivative == "adjoint"
-        records = None
+        records, problem = None, self.problem.constant() if is_adjoint else self.problem
         if times is None or dense:
-            problem = self.problem.constant() if is_adjoint else self.problem
             records = self._recorded(problem, stop, not is_adjoint)
             self._check(Outcome(records.leaves, *records[-4:]))
         own_times = times is None
@@ -80,6 +79,10 @@ class IvpSolver(NamedTuple):
             groups = [vmap(sol.at)(moments) for moments in (times, *at_events)]
             if own_times:
                 groups[0] = self._ends(records, sol, times, stop)
+        if records is not None and own_times and self.failed != "keep" and problem.is_open():
+            # The last time is not the end, and nobody can be told.
+            known = fnp.where(records.status == 0, 1.0, np.nan)
+            groups[0] = [leaf * known.astype(leaf.real.dtype) for leaf in groups[0]]
         self._look_for_stiffness(times, groups[0], outcome)
         return self._packed(times, own_times, groups, outcome, events, sol if dense else None)
 
@@ -177,7 +180,7 @@ class IvpSolver(NamedTuple):
         sign = fnp.where(stop_gradient(last) < stop_gradient(first), -1.0, 1.0)
         beyond = sign * ts > sign * stop
         leaves = [
-            fnp.where(fnp.reshape(beyond, (-1, *[1] * (leaf.ndim - 1))), end, leaf)
+            fnp.where(along_times(beyond, leaf), end, leaf)
             for leaf, end in zip(records.leaves, at_stop, strict=True)
         ]
         if all(type(concrete(end)) in RAW for end in problem.span):
@@ -294,7 +297,7 @@ class IvpSolver(NamedTuple):
 def _masked(leaf: Tensor, there: Tensor | None) -> Tensor:
     if there is None:
         return leaf
-    return fnp.where(fnp.reshape(there, (-1, *[1] * (leaf.ndim - 1))), leaf, np.nan)
+    return fnp.where(along_times(there, leaf), leaf, np.nan)
 
 
 def _at_stop(
@@ -319,7 +322,7 @@ def _at_stop(
         chosen = is_end & any_match
         times = fnp.where(chosen, moved_times[place], times)
         leaves = [
-            fnp.where(fnp.reshape(chosen, (-1, *[1] * (leaf.ndim - 1))), x[place], leaf)
+            fnp.where(along_times(chosen, leaf), x[place], leaf)
             for leaf, x in zip(leaves, solutions_there, strict=True)
         ]
     return times, leaves

@@ -130,18 +130,18 @@ def check(outcome: Outcome, settings: Settings, name: str = "odeint", advice: st
     ConvergenceError, ArgumentError
         It failed, or the times are not sorted.
     """
-    status = _numbers(outcome.status)
+    status = numbers(outcome.status)
     if status is None or not np.any(status):
         return
     reason = int(np.max(status))
     if reason == DISORDER:
-        what = "ts" if name == "odeint" else "t_eval"
+        what, place = ("ts", "") if name == "odeint" else ("t_eval", ", within t_span")
         raise placed(
             ArgumentError,
-            f"{name}: {what} has to be finite, and in ascending or descending order. Sort {what},"
-            " and reorder the solutions afterwards.",
+            f"{name}: {what} has to be finite{place}, and in ascending or descending order. Sort"
+            f" {what}, and reorder the solutions afterwards.",
         )
-    time, count = _numbers(outcome.time), _numbers(outcome.tried)
+    time, count = numbers(outcome.time), numbers(outcome.tried)
     where = f"t = {np.asarray(time).flat[np.argmax(status)]:.6g}"
     if reason == TOO_MANY:
         raise placed(
@@ -158,7 +158,7 @@ def check(outcome: Outcome, settings: Settings, name: str = "odeint", advice: st
     )
 
 
-def _numbers(value: Tensor) -> Raw | None:
+def numbers(value: Tensor) -> Raw | None:
     """Return the values of a tensor, for all examples of a batch; None while staging."""
     inner = concrete(value)
     while type(inner) not in RAW:

@@ -190,11 +190,17 @@ def solved(
 
     carry, later_leaves = scan(to_next, tuple(state), times[1:])
     end = State(*carry)  # type: ignore[arg-type]  # as above
+    at_start = in_order & (times[1:] == times[0])  # known, even if the slope there is NaN
     leaves = [
-        fnp.concatenate([leaf[None], later])
+        fnp.concatenate([leaf[None], fnp.where(along_times(at_start, later), leaf, later)])
         for leaf, later in zip(start, later_leaves, strict=True)
     ]
     return Outcome(leaves, end.status, end.end, end.tried, end.counts)
+
+
+def along_times(flags: Tensor, leaf: Tensor) -> Tensor:
+    """A flag for each time, in a shape that fits solutions with the times along axis 0."""
+    return fnp.reshape(flags, (-1, *[1] * (leaf.ndim - 1)))
 
 
 def begun(

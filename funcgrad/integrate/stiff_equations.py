@@ -58,7 +58,8 @@ class VectorForm:
     def of(cls, y: Leaves) -> VectorForm:
         """Read the shapes and dtypes of leaves."""
         dtypes = tuple([leaf.dtype for leaf in y])
-        return cls(tuple([leaf.shape for leaf in y]), dtypes, real_dtype(y))
+        dtype = real_dtype(y) if y else np.dtype(float)
+        return cls(tuple([leaf.shape for leaf in y]), dtypes, dtype)
 
     @property
     def size(self) -> int:
@@ -74,6 +75,8 @@ class VectorForm:
         for leaf, dtype in zip(leaves, self.dtypes, strict=True):
             both = (fnp.real(leaf), fnp.imag(leaf)) if dtype.kind == "c" else (leaf,)
             pieces += [fnp.reshape(x, (-1,)).astype(self.dtype) for x in both]
+        if not pieces:
+            return fnp.zeros(0, self.dtype)
         return pieces[0] if len(pieces) == 1 else fnp.concatenate(pieces)
 
     def leaves(self, vector: Tensor) -> Leaves:

@@ -16,6 +16,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
+import numpy as np
+
 import funcgrad.numpy as fnp
 from funcgrad._control.carry import placed
 from funcgrad._control.whiles import while_loop
@@ -38,7 +40,7 @@ def l1(tree: Tree, scale: ArrayLike = 1.0) -> Tree:
 
     Parameters
     ----------
-    tree : pytree of floating arrays
+    tree : pytree of real or complex arrays
     scale : float
         The weight of the penalty.
 
@@ -55,9 +57,11 @@ def l1(tree: Tree, scale: ArrayLike = 1.0) -> Tree:
     """
 
     def shrunk(leaf: ArrayLike) -> Tensor:
-        v = fnp.asarray(leaf)
-        size = fnp.asarray(scale).astype(v.dtype)
-        return fnp.where(v > size, v - size, fnp.where(v < -size, v + size, fnp.zeros_like(v)))
+        v, size = _floating(leaf, scale)
+        if v.dtype.kind == "c":
+            return _shortened(v, fnp.real(v) ** 2 + fnp.imag(v) ** 2, size)
+        inside = fnp.where(fnp.abs(v) <= size, fnp.zeros_like(v), np.nan)  # of a NaN, NaN
+        return fnp.where(v > size, v - size, fnp.where(v < -size, v + size, inside))
 
     return pytrees.map(shrunk, tree)
 
@@ -67,7 +71,7 @@ def group(tree: Tree, scale: ArrayLike = 1.0, axis: int | None = None) -> Tree:
 
     Parameters
     ----------
-    tree : pytree of floating arrays
+    tree : pytree of real or complex arrays
     scale : float
         The weight of the penalty.
     axis : int, optional
@@ -87,14 +91,26 @@ def group(tree: Tree, scale: ArrayLike = 1.0, axis: int | None = None) -> Tree:
     """
 
     def shrunk(leaf: ArrayLike) -> Tensor:
-        v = fnp.asarray(leaf)
-        size = fnp.asarray(scale).astype(v.dtype)
-        square = fnp.sum(v * v, axis=axis, keepdims=True)
-        is_long = square > size * size
-        length = fnp.sqrt(fnp.where(is_long, square, 1.0))
-        return fnp.where(is_long, v * (1.0 - size / length), fnp.zeros_like(v))
+        v, size = _floating(leaf, scale)
+        squares = fnp.real(v) ** 2 + fnp.imag(v) ** 2 if v.dtype.kind == "c" else v * v
+        return _shortened(v, fnp.sum(squares, axis=axis, keepdims=True), size)
 
     return pytrees.map(shrunk, tree)
+
+
+def _floating(leaf: ArrayLike, scale: ArrayLike) -> tuple[Tensor, Tensor]:
+    """A leaf as floating-point numbers, and the weight in their precision."""
+    v = fnp.asarray(leaf)
+    v = v if v.dtype.kind in "fc" else v.astype(float)
+    return v, fnp.asarray(scale).astype(v.real.dtype)
+
+
+def _shortened(v: Tensor, square: Tensor, size: Tensor) -> Tensor:
+    """Vectors of given squared lengths, shorter by a size; 0 if they are not as long."""
+    is_long = square > size * size
+    length = fnp.sqrt(fnp.where(is_long, square, 1.0))
+    inside = fnp.where(square <= size * size, fnp.zeros_like(v), np.nan)  # of a NaN, NaN
+    return fnp.where(is_long, v * (1.0 - size / length), inside)
 
 
 def nuclear(x: ArrayLike, scale: ArrayLike = 1.0) -> Tensor:

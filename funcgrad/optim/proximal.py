@@ -17,16 +17,18 @@ from typing import Any, TypeVar
 import numpy as np
 
 import funcgrad.numpy as fnp
-from funcgrad._control.carry import count_of
+from funcgrad._control.carry import count_of, placed
 from funcgrad._control.whiles import while_loop
 from funcgrad._core.pytrees import pytree
+from funcgrad._core.specs import dtype_of
 from funcgrad._hooks.result_watch import watched
 from funcgrad._transforms.arguments import check_function
 from funcgrad._transforms.reverse import grad, value_and_grad
+from funcgrad.errors import DtypeError
 from funcgrad.implicit.direct import direct_solve
 from funcgrad.implicit.fixed_points import tolerance
 from funcgrad.implicit.roots import root_of
-from funcgrad.implicit.unknowns import Solve, converged_or_nan
+from funcgrad.implicit.unknowns import Solve, Unknown, converged_or_nan
 from funcgrad.numpy.options import failed_as
 from funcgrad.tensor.tensor import Tensor
 from funcgrad.tree.vectors import ravel
@@ -51,7 +53,7 @@ def proximal_gradient(
     fun: Callable[..., Any],
     params: Tree,
     prox: Callable[..., Any],
-    args: tuple[Any, ...] = (),
+    args: object = (),
     *,
     tol: float | None = None,
     maxiter: int = 10_000,
@@ -74,7 +76,7 @@ def proximal_gradient(
     prox : callable
         ``prox(x, step)`` is the operator of ``step`` times the penalty: see ``optim.prox``.
     args : tuple
-        Further arguments of ``fun``.
+        Further arguments of ``fun``; anything else than a tuple is one argument.
     tol : float, optional
         The solver stops if a step changes x by at most ``tol * (1 + max(abs(x)))``, for steps of
         the size 1 or less. The default is the machine epsilon to the power 0.75.
@@ -94,6 +96,8 @@ def proximal_gradient(
     ------
     ConvergenceError
         The steps are too many. Inside ``jit`` and ``vmap`` the minimum is NaN instead.
+    DtypeError
+        ``params`` are integers or complex.
 
     See Also
     --------
@@ -121,7 +125,15 @@ def proximal_gradient(
     name = "proximal_gradient"
     for function in (fun, prox, tangent_solve):
         check_function(name, function)
-    vector, unravel = ravel(params)
+    unknown, values = Unknown.read(name, "params", params)
+    for leaf in values:
+        if dtype_of(leaf).kind == "c":
+            raise placed(
+                DtypeError,
+                f"{name}: params are {dtype_of(leaf)}, but have to be real. Take the real and the"
+                " imaginary parts as unknowns.",
+            )
+    vector, unravel = ravel(unknown.tree(values))
     power = float(np.finfo(vector.dtype).eps) ** 0.75
     close = power if tol is None else tolerance(name, "tol", tol)
     most = count_of(name, "maxiter", maxiter)
@@ -147,7 +159,7 @@ def proximal_gradient(
         name,
         problem,
         (vector, fnp.ones((), vector.dtype)),
-        args,
+        args if isinstance(args, tuple) else (args,),
         solve,
         tangent_solve,
         what="params",

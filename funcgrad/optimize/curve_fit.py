@@ -19,6 +19,7 @@ import funcgrad.numpy as fnp
 from funcgrad._control.carry import placed
 from funcgrad._hooks.result_watch import watched
 from funcgrad._transforms.arguments import check_function
+from funcgrad._transforms.batch import vmap
 from funcgrad.errors import ArgumentError, ShapeError
 from funcgrad.optimize.fits import least_squares
 from funcgrad.optimize.solver_arguments import bounds_of
@@ -37,6 +38,7 @@ def curve_fit(
     absolute_sigma: bool = False,
     *,
     bounds: Any = None,
+    jac: Any = None,
     **options: Any,
 ) -> tuple[Tensor, Tensor]:
     """Fit the parameters of a model to data by least squares.
@@ -63,6 +65,9 @@ def curve_fit(
         scatter of the residuals gives the scale of the covariance.
     bounds : pair, optional
         ``(lower, upper)``; each is a number or an array of shape (n,).
+    jac : callable, optional
+        ``jac(xdata, *parameters)``, as in SciPy: the derivatives of ``f``, of shape (m, n). By
+        default they are computed exactly.
     **options
         Options of ``least_squares``: ``method``, ``loss``, ``xtol``, ``failed``, ...
 
@@ -110,6 +115,17 @@ def curve_fit(
         model = f(places, *[parameters[k] for k in range(len(start))])
         return weigh(fnp.ravel(model - measured))
 
+    def weighed(parameters: Tensor, places: Any, _: Any) -> Tensor:
+        rows = fnp.asarray(jac(places, *[parameters[k] for k in range(len(start))]))
+        if rows.shape != (y.size, len(start)):
+            raise placed(
+                ShapeError,
+                f"{name}: jac has to return the derivatives of f, of shape {(y.size, len(start))},"
+                f" but returned shape {rows.shape}.",
+            )
+        return vmap(weigh, in_axes=1, out_axes=1)(rows)
+
+    options["jac"] = weighed if callable(jac) else jac
     fit = least_squares(residuals, start, args=(xdata, y), bounds=bounds, **options)
     jacobian, count = fit.jac, y.size
     size = len(start)

@@ -130,8 +130,8 @@ def descended(
     status = first_status(
         [(~finite, NOT_FINITE), (slope_of(x, gradient, bounds) <= options.gtol, SMALL_SLOPE)]
     )
-    noise = 10.0 * float(np.finfo(x.dtype).eps) * fnp.abs(value)
-    settings = options._replace(noise=fnp.where(finite, noise, 0.0))
+    rounding = 10.0 * float(np.finfo(x.dtype).eps)
+    noise = fnp.where(finite, rounding * fnp.abs(value), 0.0)
     memory = _first_memory(method, f, x)
     start = Descent(x, value, gradient, memory, fnp.asarray(0), fnp.asarray(1), status)
 
@@ -139,7 +139,9 @@ def descended(
         return (now.status == RUNNING) & (now.nit < options.maxiter)
 
     def advance(now: Descent) -> Descent:
-        return step(f, now, bounds, method, settings)
+        # The first value may be 0, by chance: it alone does not tell how large the terms are.
+        here = fnp.maximum(noise, rounding * fnp.abs(now.value))
+        return step(f, now, bounds, method, options._replace(noise=here))
 
     return looped(goes_on, advance, start, watch)
 

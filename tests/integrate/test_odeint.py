@@ -11,6 +11,7 @@ import scipy.integrate
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
+from funcgrad.errors import ConvergenceError
 from funcgrad.integrate import dormand_prince
 from funcgrad.integrate.explicit_pairs import RK45
 from funcgrad.integrate.step_methods import Settings
@@ -453,3 +454,17 @@ def test_the_first_time_has_a_derivative_where_slopes_depend_on_time() -> None:
         return fg.odeint(lambda y, t: t, 0.0, fnp.stack([start, 1.0]))[-1]
 
     np.testing.assert_allclose(fg.grad(end)(0.25), -0.25, rtol=1e-9)  # of (1 - start²) / 2
+
+
+def test_an_adjoint_equation_that_loses_the_solution_is_refused() -> None:
+    def end(rates: Any) -> Any:
+        def slope(y: Any, t: Any) -> Any:
+            return -rates[0] * (y[0] - y[1]), -rates[1] * y[1]
+
+        return fg.odeint(slope, (2.0, 1.0), [0.0, 1.0], derivative="adjoint")[0][-1]
+
+    near, stiff = fg.tensor([2.0, 1.0]), fg.tensor([100.0, 1.0])
+    assert np.isfinite(fg.grad(end)(near)).all()
+    with pytest.raises(ConvergenceError, match=r"odeint: the adjoint equation .*the solution is l"):
+        fg.grad(end)(stiff)
+    assert np.isnan(fg.jit(fg.grad(end))(stiff)).all()

@@ -145,6 +145,8 @@ def test_float32_stays_and_empty_y_is_solved() -> None:
     empty = solve_ivp(lambda t, y: -y, (0.0, 1.0), np.zeros(0), dense_output=True)
     assert empty.y.shape == (0, len(empty.t))
     assert empty.sol([0.1, 0.2]).shape == (0, 2)
+    assert solve_ivp(lambda t, y: y, (0.0, 1.0), [], t_eval=[1.0]).y.shape == (0, 1)
+    assert solve_ivp(lambda t, y: y, (0.0, 1.0), {}, "Rodas5P", t_eval=[1.0]).y == {}
     none = solve_ivp(lambda t, y: -y, (0.0, 1.0), [1.0], t_eval=[])
     assert none.y.shape == (1, 0)
     point = solve_ivp(lambda t, y: -y, (1.0, 1.0), [1.0], dense_output=True)
@@ -275,8 +277,11 @@ def test_failures() -> None:
         solve_ivp(explosive, (0.0, 2.0), [1.0])
     with pytest.raises(ConvergenceError, match=r"max_steps=5 .*Kvaerno5"):
         solve_ivp(lambda t, y: -y, (0.0, 9.0), [1.0], rtol=1e-9, max_steps=5)
+    no_slope = lambda t, y: y * np.nan  # noqa: E731
     with pytest.raises(ConvergenceError, match="NaN"):
-        solve_ivp(lambda t, y: y * np.nan, (0.0, 1.0), [1.0])
+        solve_ivp(no_slope, (0.0, 1.0), [1.0])
+    start = solve_ivp(no_slope, (0.0, 1.0), [1.0], t_eval=[0.0, 1.0], failed="keep")
+    assert (start.t.tolist(), start.y.tolist()) == ([0.0], [[1.0]])
     times = [0.5, 0.9, 1.5]
     nan = solve_ivp(explosive, (0.0, 2.0), [1.0], t_eval=times, failed="nan")
     assert np.isnan(nan.y[0]).tolist() == [False, False, True]
@@ -323,6 +328,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "leapfrog": ({"method": "leapfrog"}, "pass it as first_step"),
     "pair": ({"method": "leapfrog", "first_step": 0.1}, r"has to be a pair \(q, p\)"),
     "adjoint": ({"derivative": "adjoint", "dense_output": True}, "dense_output needs"),
+    "leapfrog's adjoint": (
+        {"method": "leapfrog", "first_step": 0.1, "y0": (1.0, 0.0), "derivative": "adjoint"},
+        "leapfrog needs derivative='steps'",
+    ),
     "events": ({"events": [1.0]}, "events are functions"),
     "terminal": ({"events": fg.integrate.Event(np.sin, terminal=-1)}, "terminal of an event"),
     "direction": ({"events": fg.integrate.Event(np.sin, direction=UP)}, "direction of an event"),
@@ -338,6 +347,16 @@ def test_bad_input(name: str) -> None:
     with pytest.raises(FuncgradError, match=message) as caught:
         solve_ivp(**(arguments | options))
     assert "test_solve_ivp.py" in str(caught.value) or name in ("events",)
+
+
+def test_own_times_of_a_failure_inside_of_jit_are_nan() -> None:
+    def run(y0: Any, failed: str) -> Any:
+        return solve_ivp(lambda t, y: -y, (0.0, 1.0), y0, rtol=1e-9, max_steps=3, failed=failed)
+
+    sol = fg.jit(lambda y0: run(y0, "raise"))(1.0)
+    assert np.isnan(sol.y).all()
+    assert int(sol.status) == -2
+    np.testing.assert_allclose(fg.jit(lambda y0: run(y0, "keep"))(1.0).y, np.exp(-sol.t), rtol=1e-6)
 
 
 def test_slopes_that_do_not_fit() -> None:

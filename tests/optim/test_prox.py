@@ -11,7 +11,7 @@ import pytest
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import optim
-from funcgrad.errors import ConvergenceError, ShapeError
+from funcgrad.errors import ConvergenceError, DtypeError, ShapeError
 
 prox = optim.prox
 RNG = np.random.default_rng(0)
@@ -133,3 +133,18 @@ def test_too_few_steps_are_told() -> None:
     with pytest.raises(ConvergenceError, match="maxiter"):
         lasso(4.0, maxiter=2)
     assert np.isnan(np.asarray(lasso(4.0, maxiter=2, failed="nan"))).all()
+
+
+def test_nan_complex_and_integer_arguments() -> None:
+    for operator in (prox.l1, prox.group):
+        assert np.isnan(operator(np.array([np.nan]), 1.0)).all()
+        assert np.isnan(operator(np.array([2.0]), np.nan)).all()
+        np.testing.assert_array_equal(operator(np.array([3, 0]), 0.5), [2.5, 0.0])
+        np.testing.assert_allclose(operator(np.array([3.0 + 4.0j]), 1.0), [2.4 + 3.2j])
+    loss = lambda x, y: fnp.sum((x - y) ** 2)  # noqa: E731
+    y = np.array([1.0, 2.0])
+    x = optim.proximal_gradient(loss, np.zeros(2), lambda x, step: x, y)  # one argument
+    np.testing.assert_allclose(x, y, rtol=1e-9)
+    for start in (np.zeros(2, int), np.zeros(2, complex)):
+        with pytest.raises(DtypeError, match="proximal_gradient"):
+            optim.proximal_gradient(loss, start, lambda x, step: x, y)

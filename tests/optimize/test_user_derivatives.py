@@ -253,3 +253,37 @@ def test_complex_roots(method: str) -> None:
     for other in ("hybr", "krylov"):
         with pytest.raises(DtypeError, match="real and the imaginary"):
             optimize.root(lambda z: z**2 + c, 1.0j, method=other)
+
+
+def test_the_jacobian_of_a_fitted_model_is_scipys() -> None:
+    t = np.linspace(0.0, 2.0, 9)
+    y = 2.0 * np.exp(-1.3 * t) + 0.05 * np.sin(9.0 * t)
+    sigma = np.linspace(1.0, 2.0, 9)
+
+    def model(t: Any, a: Any, k: Any) -> Any:
+        return a * fnp.exp(-k * t)
+
+    def jac(t: Any, a: Any, k: Any) -> Any:
+        return fnp.stack([fnp.exp(-k * t), -a * t * fnp.exp(-k * t)], 1)
+
+    plain = fg.optimize.curve_fit(model, t, y, sigma=sigma)
+    for got, want in zip(
+        fg.optimize.curve_fit(model, t, y, sigma=sigma, jac=jac), plain, strict=True
+    ):
+        np.testing.assert_allclose(got, want, rtol=1e-6)
+    with pytest.raises(ShapeError, match=r"curve_fit: jac .* \(9, 2\), but returned shape"):
+        fg.optimize.curve_fit(model, t, y, jac=lambda t, a, k: jac(t, a, k).T)
+
+
+def test_a_start_of_value_zero_does_not_hide_the_rounding() -> None:
+    matrix, b = np.array([[3.0, 1.0], [1.0, 2.0]]), np.array([1.0, -2.0])
+
+    def f(x: Any, b: Any) -> Any:
+        return 0.5 * x @ matrix @ x - b @ x + 0.1 * fnp.sum(x**4)
+
+    def least(b: Any, method: str) -> Any:
+        return fg.optimize.minimize(f, np.zeros(2), (b,), method).x
+
+    for method in ("trust-exact", "newton-cg"):
+        x = fg.jit(lambda b, method=method: least(b, method))(b)
+        np.testing.assert_allclose(x, least(b, method), rtol=1e-7)
