@@ -78,8 +78,14 @@ def basis_values(t: Tensor, x: Tensor, place: Tensor, k: int, nu: int = 0) -> li
 
 
 def interval_of(t: Tensor, x: Tensor, k: int) -> Tensor:
-    """The interval of each point: the one to its right, within the base interval."""
+    """The interval of each point: the one to its right, within the base interval.
+
+    It is not empty, however many knots are equal at an end; only steps, of degree 0, have a value
+    on an empty interval, the one of the last sample.
+    """
     count = t.shape[0] - k - 1
+    if k:
+        x = fnp.clip(x, t[k], fnp.nextafter(t[count], -np.inf))
     return fnp.clip(fnp.searchsorted(t, x, side="right") - 1, k, count - 1)
 
 

@@ -277,3 +277,14 @@ def test_cyclic_equations(before: int, after: int) -> None:
                 matrix[line, (line + diagonal - before) % count] += rows[diagonal, line]
         ours = solve_cyclic(fg.tensor(rows), before, fg.tensor(right))
         close(ours, np.linalg.solve(matrix, right))
+
+
+def test_many_equal_knots_at_an_end() -> None:
+    x, y = np.array([0.0, 1.0, 2.5, 3.0]), np.array([1.0, 2.0, 4.0, 3.0])
+    steps = interpolate.make_interp_spline(x, y, 0)  # the last interval is empty
+    np.testing.assert_allclose(steps.integrate(-1.0, 3.0), 7.0)  # SciPy: 0.0
+    np.testing.assert_allclose(steps.antiderivative()([1.0, 3.0]), [1.0, 6.0])
+    knots = np.array([0.0, 0.0, 0.0, 1.0, 2.0, 2.0, 2.0])
+    line = interpolate.BSpline(knots, [9.0, 1.0, 2.0, 7.0, 9.0], 1)
+    np.testing.assert_allclose(line([-1.0, 0.0, 1.5, 2.0, 3.0]), [0.0, 1.0, 4.5, 7.0, 12.0])
+    assert fg.grad(line)(2.0) == 5.0

@@ -136,6 +136,7 @@ def oaconvolve(
     >>> oaconvolve([1.0, 2.0, 3.0], [0.0, 1.0, 0.5], mode="valid").round(12)
     Tensor([2.5])
     """
+    one_of("oaconvolve", "mode", mode, ("full", "same", "valid"))
     return fftconvolve(in1, in2, mode, axes)
 
 

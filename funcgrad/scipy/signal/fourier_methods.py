@@ -102,7 +102,9 @@ def resample(
     real = domain == "time" and value.dtype.kind != "c"
     spectrum = fnp.fft.fft(value) if domain == "time" else value
     if window is not None:
-        spectrum = spectrum * _weights(window, count)
+        weights = _weights(window, count)
+        is_complex = weights.dtype.kind == "c"
+        spectrum = spectrum * weights.astype(spectrum.dtype if is_complex else value.real.dtype)
     low = min(num, count)
     half = low // 2 + 1
     parts = [spectrum[..., :half]]

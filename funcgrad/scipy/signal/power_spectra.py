@@ -389,6 +389,8 @@ def _plan(
     if isinstance(window, str | tuple | float | int):
         size = 256 if nperseg is None else nperseg
         size = min(size, length) if shrink else size
+        if not size:
+            raise ShapeError("a spectrum needs samples; the signal has none along its axis.")
         weights = get_window(window, size)
     else:
         weights = inexact(window)
@@ -439,4 +441,4 @@ def _median(product: Tensor) -> Tensor:
     middle = fnp.median(product.real, axis=-2)
     if product.dtype.kind == "c":
         middle = middle + 1j * fnp.median(product.imag, axis=-2)
-    return middle / bias
+    return middle / float(bias)

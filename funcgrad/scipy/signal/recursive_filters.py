@@ -14,8 +14,10 @@ from __future__ import annotations
 import numpy as np
 
 import funcgrad.numpy as fnp
+from funcgrad._control.choices import is_unknown
 from funcgrad._control.scans import scan
-from funcgrad.errors import MissingOptionError, ShapeError
+from funcgrad._core.trace import concrete
+from funcgrad.errors import ArgumentError, MissingOptionError, ShapeError
 from funcgrad.scipy.signal.signal_arguments import extended, inexact, one_of, with_axis_last
 from funcgrad.tensor.tensor import ArrayLike, Tensor
 
@@ -272,6 +274,9 @@ def _normalized(operation: str, b: ArrayLike, a: ArrayLike) -> tuple[Tensor, Ten
         )
     size = max(up.shape[0], down.shape[0])
     first = down[0]
+    known = concrete(first)
+    if not is_unknown(known) and known == 0:
+        raise ArgumentError(f"{operation}: a[0] is 0; outputs are divided by it. Leave it out.")
     up, down = (fnp.pad(x, (0, size - x.shape[0])) / first for x in (up, down))
     return up, down
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import funcgrad.numpy as fnp
+from funcgrad._core.specs import normalize_axis
 from funcgrad.errors import ArgumentError, MissingOptionError
 from funcgrad.scipy.precision import real_numbers
 from funcgrad.tensor.tensor import ArrayLike, Tensor, tensor
@@ -53,6 +54,8 @@ def mode(
     """
     _check_policy("mode", nan_policy)
     values = tensor(a)
+    if axis is not None:
+        axis = normalize_axis(axis, values.ndim, "mode")
     whole = tuple(
         1 if axis in (None, k, k - values.ndim) else n for k, n in enumerate(values.shape)
     )
@@ -185,7 +188,7 @@ def sem(
     """
     _check_policy("sem", nan_policy)
     (values,) = real_numbers("sem", a)
-    count = values.size if axis is None else values.shape[axis]
+    count = values.size if axis is None else values.shape[normalize_axis(axis, values.ndim, "sem")]
     return fnp.std(values, axis=axis, ddof=ddof, keepdims=keepdims) / count**0.5
 
 

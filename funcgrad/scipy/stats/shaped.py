@@ -219,12 +219,23 @@ def _student_variance(df: Tensor) -> Tensor:
     finite = df > 2
     safe = fnp.where(finite, df, 3.0)
     beyond = fnp.where(df > 1, fnp.full_like(df, math.inf), math.nan)
-    return fnp.where(finite, safe / (safe - 2), beyond)
+    return fnp.where(finite, 1 / (1 - 2 / safe), beyond)
 
 
 def _student_entropy(df: Tensor) -> Tensor:
-    rise = special.psi((df + 1) / 2) - special.psi(df / 2)
-    return (df + 1) / 2 * rise + fnp.log(df) / 2 + special.betaln(df / 2, 0.5)
+    """Differences of large terms lose digits: many degrees of freedom use a series about inf."""
+
+    def far(df: Tensor) -> Tensor:
+        total, small = fnp.zeros_like(df), 1 / df
+        for coefficient in (0.25, 0.3, -0.125, -1 / 6, 0.25, 1.0):
+            total = small * (coefficient + total)
+        return 0.5 + 0.5 * math.log(2 * math.pi) + total
+
+    def near(df: Tensor) -> Tensor:
+        rise = special.psi((df + 1) / 2) - special.psi(df / 2)
+        return (df + 1) / 2 * rise + fnp.log(df) / 2 + special.betaln(df / 2, 0.5)
+
+    return split(lambda df: df > 300, df, far, near, (1e3, 1.0))
 
 
 t = ContinuousDistribution(

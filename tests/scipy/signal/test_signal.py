@@ -265,6 +265,7 @@ def test_single_precision_stays(name: str) -> None:
     arguments = {"lfilter": (small, small, x), "convolve": (x, small), "savgol_filter": (x, 5, 2)}
     result = _flat(getattr(signal, name)(*arguments.get(name, (x,))))[-1]
     assert result.dtype.char in "fF"
+    assert signal.resample(x, 9, window="hann").dtype == np.float32
 
 
 @together(
@@ -274,6 +275,8 @@ def test_single_precision_stays(name: str) -> None:
         (lambda: signal.convolve(A, A.T, "valid"), ShapeError, "at least as long"),
         (lambda: signal.convolve(X, Y, "fill"), ArgumentError, "mode='fill' is unknown"),
         (lambda: signal.convolve2d(X, Y), ShapeError, "takes matrices"),
+        (lambda: signal.lfilter(UP, [0.0, 1.0], X), ArgumentError, r"a\[0\] is 0"),
+        (lambda: signal.oaconvolve(X, Y, "fill"), ArgumentError, "oaconvolve: mode"),
         (lambda: signal.lfilter(A, [1.0], X), ShapeError, "Pass vectors"),
         (lambda: signal.lfilter(UP, DOWN, X, zi=[1.0]), ShapeError, "3 values along axis -1"),
         (lambda: signal.lfilter(UP, DOWN, X, axis=1), ShapeError, "no axis 1"),
@@ -293,6 +296,8 @@ def test_single_precision_stays(name: str) -> None:
         (lambda: signal.savgol_coeffs(5, 3, pos=5), ArgumentError, "pos is 5"),
         (lambda: signal.detrend(X, bp=20), ArgumentError, "breaks"),
         (lambda: signal.welch(X, nperseg=4, noverlap=4), ArgumentError, "noverlap is less"),
+        (lambda: signal.welch(X[:0]), ShapeError, "has none along its axis"),
+        (lambda: signal.stft(X[:0]), ShapeError, "has none along its axis"),
         (lambda: signal.welch(X, window=A), ShapeError, "a window of shape"),
         (lambda: signal.stft(X, nperseg=8, boundary="odd", axis=1), ShapeError, "no axis 1"),
     ],

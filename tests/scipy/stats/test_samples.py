@@ -87,6 +87,8 @@ def test_an_estimate_is_a_tree_and_a_value() -> None:
         (lambda: stats.gaussian_kde(PLANE).integrate_box_1d(0, 1), ShapeError, "2 dimensions"),
         (lambda: setattr(stats.gaussian_kde(PLANE), "factor", 1.0), ImmutableError, "change"),
         (lambda: stats.mode(SAMPLES, nan_policy="omit"), MissingOptionError, "nan_policy='omit'"),
+        (lambda: stats.mode(5.0), ShapeError, "mode: axis 0 is out of bounds"),
+        (lambda: stats.sem(SAMPLES, 2), ShapeError, "sem: axis 2 is out of bounds"),
         (lambda: stats.rankdata(SAMPLES, "last"), ArgumentError, "method is 'last'"),
         (lambda: stats.multinomial.pmf([1.0, 2.0], 3, [1.0]), ShapeError, "do not fit"),
         (lambda: stats.multinomial.mean(3, 1.0), ShapeError, "needs a class"),

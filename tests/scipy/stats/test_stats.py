@@ -45,7 +45,7 @@ SHAPES: dict[str, tuple[tuple[float, ...], ...]] = {
     "wrapcauchy": ((0.3,), (0.95,)),
     "pareto": ((0.8,), (3.5,)),
     "weibull_min": ((0.7,), (1.0,), (2.5,)),
-    "t": ((1.0,), (4.5,), (60.0,)),
+    "t": ((1.0,), (4.5,), (60.0,), (1e8,)),
     "betabinom": ((7.0, 0.6, 2.5), (1.0, 1.0, 1.0), (40.0, 30.0, 0.4)),
     "bernoulli": ((0.3,), (0.0,), (1.0,)),
     "binom": ((7.0, 0.3), (1.0, 1.0), (40.0, 0.5)),
@@ -221,6 +221,14 @@ def test_moments_are_scipys(name: str, method: str) -> None:
         point = np.array([*shapes, *place])
         if np.isfinite(expected) and expected > 0 and (0 < point[0] < 1 or shapes == ()):
             fg.testing.check_grads(lambda p, f=ours: f(*p), (point,), order=2)
+
+
+def test_infinitely_many_degrees_of_freedom_are_the_normal_distribution() -> None:
+    for method in MOMENTS:
+        expected = getattr(scipy.stats.norm, method)()
+        found = [getattr(stats.t, method)(df) for df in (1e12, np.inf)]
+        assert_allclose(found, expected, rtol=1e-11)
+        assert_allclose(fg.grad(getattr(stats.t, method))(1e12), 0.0, atol=1e-20)
 
 
 @together("name", CONTINUOUS + DISCRETE)
