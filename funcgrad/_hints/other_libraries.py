@@ -379,7 +379,7 @@ CALLERS: Final[tuple[Row, ...]] = (
     (
         "numpy.lib._index_tricks_impl",
         "AxisConcatenator",
-        "np.r_ is fnp.concatenate([...]), and np.c_ is fnp.column_stack([...])",
+        "fnp.r_[...] and fnp.c_[...] take traced values",
     ),
     ("scipy.signal", "", "fg.scipy.signal has functions of the same names, with derivatives"),
     ("scipy.ndimage", "", "fg.scipy.ndimage has functions of the same names, with derivatives"),
