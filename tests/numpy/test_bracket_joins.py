@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -60,12 +61,13 @@ def test_every_mode() -> None:
         return (row * fnp.stack([x, y], axis=-1).sum()).sum()
 
     x, y = fg.tensor([1.0, -2.0]), fg.tensor([0.5, 3.0])
-    for transformed in (
+    transformations: tuple[Callable[[Any], Any], ...] = (
         lambda f: f,
         lambda f: fg.grad(f, argnums=1),
         lambda f: fg.jacfwd(f),
         lambda f: fg.jit(fg.hessian(f)),
-    ):
+    )
+    for transformed in transformations:
         np.testing.assert_allclose(transformed(joined)(x, y), transformed(plain)(x, y))
     rows = fnp.stack([x, y, x + y])
     np.testing.assert_allclose(
