@@ -362,8 +362,8 @@ def held_by_an_array(error: BaseException) -> BaseException:
         error.args = (
             f"{error.args[0]} A NumPy array cannot hold a traced value. Instead of"
             " np.array([t, u]) and np.mean([t, u]) write fnp.stack([t, u]) and fnp.mean([t, u]);"
-            " instead of np.r_[t, u] and np.c_[t, u], fnp.concatenate((t, u)) and"
-            " fnp.column_stack((t, u)); instead of np.full(shape, t), fnp.full(shape, t); instead"
+            " instead of np.r_[t, u] and np.c_[t, u], fnp.r_[t, u] and"
+            " fnp.c_[t, u]; instead of np.full(shape, t), fnp.full(shape, t); instead"
             " of table[t] with a NumPy array, fnp.asarray(table)[t]; instead of out[i] = t,"
             " out = out.at[i].set(t) after out = fnp.zeros(shape); instead of SciPy's functions"
             " that are not ufuncs, such as scipy.special.softmax(t), the functions of fg.scipy.",

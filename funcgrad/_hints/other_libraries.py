@@ -376,6 +376,11 @@ CALLERS: Final[tuple[Row, ...]] = (
         "fnp.polyval, polyder, polyint and polymul take tensors as coefficients, the highest power"
         " first; a sum of fg.scipy.special.eval_chebyt and so on has other bases",
     ),
+    (
+        "numpy.lib._index_tricks_impl",
+        "AxisConcatenator",
+        "fnp.r_[...] and fnp.c_[...] take traced values",
+    ),
     ("scipy.signal", "", "fg.scipy.signal has functions of the same names, with derivatives"),
     ("scipy.ndimage", "", "fg.scipy.ndimage has functions of the same names, with derivatives"),
     ("scipy.spatial", "cdist pdist", "fnp.linalg.norm(x[:, None] - y, axis=-1)"),

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         true_divide,
     )
     from funcgrad.numpy.blocks import dynamic_slice, dynamic_update_slice
+    from funcgrad.numpy.bracket_joins import c_, r_
     from funcgrad.numpy.complexes import (
         angle, conj, conjugate, imag, iscomplex, iscomplexobj, isreal, isrealobj, real,
         real_if_close,
@@ -138,6 +139,7 @@ __all__ = [  # noqa: RUF022  # module by module, as _LATE reads it
     "gcd", "lcm", "mod", "multiply", "negative", "positive", "pow", "power", "reciprocal",
     "remainder", "sign", "square", "subtract", "true_divide",
     "dynamic_slice", "dynamic_update_slice",
+    "c_", "r_",
     "angle", "conj", "conjugate", "imag", "iscomplex", "iscomplexobj", "isreal", "isrealobj",
     "real", "real_if_close",
     "cross", "dot", "inner", "kron", "matmul", "matvec", "outer", "tensordot", "vdot", "vecdot",
@@ -204,8 +206,8 @@ __all__ = [  # noqa: RUF022  # module by module, as _LATE reads it
 ]
 
 _LATE = _LateNames(__name__, {  # the first name of each module in the list
-    "": "fft", "arithmetic": "abs", "blocks": "dynamic_slice", "complexes": "angle", "contraction":
-    "cross", "creation":
+    "": "fft", "arithmetic": "abs", "blocks": "dynamic_slice", "bracket_joins": "c_",
+    "complexes": "angle", "contraction": "cross", "creation":
     "array", "diagonals": "diag", "dtypes": "bool", "exponential": "cbrt", "functional":
     "apply_along_axis", "histograms": "bincount", "indexing": "argwhere", "interchange":
     "from_dlpack", "joining": "append", "lib": "emath=scimath", "logic": "allclose", "manipulation":

@@ -19,8 +19,6 @@ EXCLUDED: Final[Mapping[str, str]] = MappingProxyType(
         "place": f"{_WRITES}fnp.where(mask, values, x)",
         "put": f"{_WRITES}x.at[indices].set(values)",
         "putmask": f"{_WRITES}fnp.where(mask, values, x)",
-        "c_": "it is indexed instead of called: fnp.column_stack",
-        "r_": "it is indexed instead of called: fnp.concatenate",
         "mgrid": "it is indexed instead of called: fnp.indices, fnp.meshgrid",
         "ogrid": "it is indexed instead of called: fnp.ix_, fnp.meshgrid(sparse=True)",
         **dict.fromkeys(
