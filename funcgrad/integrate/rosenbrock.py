@@ -132,8 +132,8 @@ _CONTINUATION: Final = (
 def rows(
     table: Sequence[Sequence[float]], width: int, dtype: np.dtype[Any]
 ) -> np.ndarray[Any, Any]:
-    """A table with rows of several lengths, filled up with zeros."""
-    return np.array([[*row, *[0.0] * (width - len(row))] for row in table], dtype)
+    """A table with rows of several lengths, which zeros fill up from the left."""
+    return np.array([[*[0.0] * (width - len(row)), *row] for row in table], dtype)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,19 +173,17 @@ class Rodas5P:
         factor = system.factor(system.jacobian(start, t), 1.0 / (h * _GAMMA))
         drift = h * system.time_derivative(start, t)
         first = system.solve(factor, form.vector(slope) + _GAMMA * drift)
-        numbers = np.arange(1, 8)
         zeros = fnp.zeros((7, form.size), dtype)
-        increments = fnp.concatenate([first[None], zeros])
+        increments = fnp.concatenate([zeros, first[None]])  # the last ones, the latest below
 
         def stage(increments: Tensor, row: tuple[Tensor, ...]) -> tuple[Tensor, None]:
-            number, weights, feedback, node, time_weight = row
+            weights, feedback, node, time_weight = row
             value = system.f(start + weights @ increments, t + node.astype(t.dtype) * step)
             fed = system.massed(feedback @ increments) / h
             increment = system.solve(factor, value + fed + time_weight * drift)
-            return increments.at[number].set(increment), None
+            return fnp.concatenate([increments[1:], increment[None]]), None
 
         tables = (
-            numbers,
             rows(_STAGES, 8, dtype),
             rows(_FEEDBACK, 8, dtype),
             np.array(_NODES, dtype),

@@ -12,7 +12,7 @@ True
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -99,6 +99,11 @@ def _guesses() -> tuple[tuple[float, ...], ...]:
 
 
 GUESSES: Final = _guesses()
+
+
+def _shifted(table: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The rows of the stages after the first, whose weights end with the stage before."""
+    return np.stack([np.roll(row, 7 - stage) for stage, row in enumerate(table)][1:])
 
 
 class KeptJacobian(NamedTuple):
@@ -210,7 +215,7 @@ class Kvaerno5:
             carry: tuple[Tensor, Convergence], row: tuple[Tensor, ...]
         ) -> tuple[tuple[Tensor, Convergence], None]:
             slopes, before = carry
-            number, weights, guess, node = row
+            weights, guess, node = row
             base = start + h * (weights @ slopes)
             time = t + node.astype(t.dtype) * step
 
@@ -225,17 +230,13 @@ class Kvaerno5:
                 tolerance,
                 before,
             )
-            return (slopes.at[number].set((y - base) * rate), ended), None
+            after = fnp.concatenate([slopes[1:], ((y - base) * rate)[None]])
+            return (after, ended), None
 
         zeros = fnp.zeros((6, start.shape[0]), dtype)
-        slopes = fnp.concatenate([first[None], zeros])
+        slopes = fnp.concatenate([zeros, first[None]])  # the last ones, the latest below
         strict = np.tril(np.array(STAGES, dtype), -1)
-        tables = (
-            np.arange(1, 7),
-            strict[1:],
-            np.array(GUESSES, dtype)[1:],
-            np.array(NODES, dtype)[1:],
-        )
+        tables = (_shifted(strict), _shifted(np.array(GUESSES, dtype)), np.array(NODES, dtype)[1:])
         carry, _ = scan(stage, (slopes, Convergence.unknown(system.equation.dtype)), tables)
         return carry[0], Convergence(*carry[1])
 
