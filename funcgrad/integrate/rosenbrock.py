@@ -17,7 +17,7 @@ import funcgrad.numpy as fnp
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._control.scans import scan
 from funcgrad.integrate.step_methods import Attempt, Counts, Leaves, OdeEquation
-from funcgrad.integrate.stiff_equations import VectorEquation
+from funcgrad.integrate.stiff_equations import VectorEquation, mixed
 from funcgrad.tensor.tensor import Tensor
 
 _GAMMA: Final = 0.21193756319429014
@@ -173,15 +173,16 @@ class Rodas5P:
         factor = system.factor(system.jacobian(start, t), 1.0 / (h * _GAMMA))
         drift = h * system.time_derivative(start, t)
         first = system.solve(factor, form.vector(slope) + _GAMMA * drift)
-        zeros = fnp.zeros((7, form.size), dtype)
-        increments = fnp.concatenate([zeros, first[None]])  # the last ones, the latest below
+        zeros = fnp.zeros_like(first)
 
-        def stage(increments: Tensor, row: tuple[Tensor, ...]) -> tuple[Tensor, None]:
+        def stage(
+            increments: Sequence[Tensor], row: tuple[Tensor, ...]
+        ) -> tuple[Sequence[Tensor], None]:
             weights, feedback, node, time_weight = row
-            value = system.f(start + weights @ increments, t + node.astype(t.dtype) * step)
-            fed = system.massed(feedback @ increments) / h
+            value = system.f(start + mixed(weights, increments), t + node.astype(t.dtype) * step)
+            fed = system.massed(mixed(feedback, increments)) / h
             increment = system.solve(factor, value + fed + time_weight * drift)
-            return fnp.concatenate([increments[1:], increment[None]]), None
+            return (*increments[1:], increment), None
 
         tables = (
             rows(_STAGES, 8, dtype),
@@ -189,11 +190,11 @@ class Rodas5P:
             np.array(_NODES, dtype),
             np.array(_TIME_WEIGHTS, dtype),
         )
-        increments, _ = scan(stage, increments, tables)
-        new = start + np.array([*_LAST, 1.0, 1.0, 1.0], dtype) @ increments
+        increments, _ = scan(stage, (*[zeros] * 7, first), tables)
+        new = start + mixed(np.array([*_LAST, 1.0, 1.0, 1.0], dtype), increments)
         end = form.leaves(new)
         error = system.norm(increments[7], equation.scale(y, end))
-        dense = [form.leaves(row @ increments) for row in np.array(_CONTINUATION, dtype)]
+        dense = [form.leaves(mixed(row, increments)) for row in np.array(_CONTINUATION, dtype)]
         return Attempt(end, error, equation.f(end, t + step), dense, counts=Counts(8, 1, 1))
 
     def between(
