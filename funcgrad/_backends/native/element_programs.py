@@ -308,18 +308,16 @@ def _contracted(
 def _solved(
     form: Factorization, arrays: Sequence[Sequence[Value]], specs: Sequence[Spec]
 ) -> Sequence[Value] | None:
-    """The elements of solutions or of an inverse, which are NaN where there is none."""
-    dtypes, makes = {spec.dtype for spec in specs}, form.makes
-    n = specs[0].shape[-1]
-    is_one = all(len(spec.shape) == 2 for spec in specs) and n > 0
-    if form.factors is not Factors.ELIMINATION or form.raises or not is_one:
+    """The elements of solutions or of an inverse that are NaN if there is none; else None."""
+    dtype, n = specs[0].dtype, specs[0].shape[-1]
+    is_known = form.factors is Factors.ELIMINATION and form.bands is None and not form.raises
+    is_single = n > 0 and all(len(spec.shape) == 2 and spec.dtype == dtype for spec in specs)
+    if not is_known or not is_single or dtype.kind != "f":
         return None
-    if len(dtypes) > 1 or {dtype.kind for dtype in dtypes} != {"f"}:
-        return None
-    if makes is FromFactors.INVERSE:
-        right: Sequence[Value] = [*np.eye(n, dtype=specs[0].dtype).flat]
-    elif makes is FromFactors.SOLUTIONS:
+    if form.makes is FromFactors.SOLUTIONS:
         right = arrays[1]
+    elif form.makes is FromFactors.INVERSE:
+        right = [*np.eye(n, dtype=dtype).flat]
     else:
         return None
     return [x for row in solutions(_rows(arrays[0], n), _rows(right, n)) for x in row]
