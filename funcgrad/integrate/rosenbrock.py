@@ -17,7 +17,7 @@ import funcgrad.numpy as fnp
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._control.scans import scan
 from funcgrad.integrate.step_methods import Attempt, Counts, Leaves, OdeEquation
-from funcgrad.integrate.stiff_equations import VectorEquation
+from funcgrad.integrate.stiff_equations import VectorEquation, mixed
 from funcgrad.tensor.tensor import Tensor
 
 _GAMMA: Final = 0.21193756319429014
@@ -132,8 +132,8 @@ _CONTINUATION: Final = (
 def _rows(
     table: Sequence[Sequence[float]], width: int, dtype: np.dtype[Any]
 ) -> np.ndarray[Any, Any]:
-    """A table with rows of several lengths, filled up with zeros."""
-    return np.array([[*row, *[0.0] * (width - len(row))] for row in table], dtype)
+    """A table with rows of several lengths, which zeros fill up from the left."""
+    return np.array([[*[0.0] * (width - len(row)), *row] for row in table], dtype)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,29 +173,28 @@ class Rodas5P:
         factor = system.factor(system.jacobian(start, t), 1.0 / (h * _GAMMA))
         drift = h * system.time_derivative(start, t)
         first = system.solve(factor, form.vector(slope) + _GAMMA * drift)
-        numbers = np.arange(1, 8)
-        zeros = fnp.zeros((7, form.size), dtype)
-        increments = fnp.concatenate([first[None], zeros])
+        zeros = fnp.zeros_like(first)
 
-        def stage(increments: Tensor, row: tuple[Tensor, ...]) -> tuple[Tensor, None]:
-            number, weights, feedback, node, time_weight = row
-            value = system.f(start + weights @ increments, t + node.astype(t.dtype) * step)
-            fed = system.massed(feedback @ increments) / h
+        def stage(
+            increments: Sequence[Tensor], row: tuple[Tensor, ...]
+        ) -> tuple[Sequence[Tensor], None]:
+            weights, feedback, node, time_weight = row
+            value = system.f(start + mixed(weights, increments), t + node.astype(t.dtype) * step)
+            fed = system.massed(mixed(feedback, increments)) / h
             increment = system.solve(factor, value + fed + time_weight * drift)
-            return increments.at[number].set(increment), None
+            return (*increments[1:], increment), None
 
         tables = (
-            numbers,
             _rows(_STAGES, 8, dtype),
             _rows(_FEEDBACK, 8, dtype),
             np.array(_NODES, dtype),
             np.array(_TIME_WEIGHTS, dtype),
         )
-        increments, _ = scan(stage, increments, tables)
-        new = start + np.array([*_LAST, 1.0, 1.0, 1.0], dtype) @ increments
+        increments, _ = scan(stage, (*[zeros] * 7, first), tables)
+        new = start + mixed(np.array([*_LAST, 1.0, 1.0, 1.0], dtype), increments)
         end = form.leaves(new)
         error = system.norm(increments[7], equation.scale(y, end))
-        dense = [form.leaves(row @ increments) for row in np.array(_CONTINUATION, dtype)]
+        dense = [form.leaves(mixed(row, increments)) for row in np.array(_CONTINUATION, dtype)]
         return Attempt(end, error, equation.f(end, t + step), dense, counts=Counts(8, 1, 1))
 
     def between(

@@ -12,7 +12,7 @@ True
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from funcgrad._control.scans import scan
 from funcgrad._transforms.stop import stop_gradient
 from funcgrad.integrate.stage_newton import SLOW, Convergence, stage_root, tolerance_of
 from funcgrad.integrate.step_methods import Attempt, Counts, Leaves, OdeEquation
-from funcgrad.integrate.stiff_equations import Matrix, VectorEquation
+from funcgrad.integrate.stiff_equations import Matrix, VectorEquation, mixed
 from funcgrad.tensor.tensor import Tensor
 
 GAMMA: Final = 0.26
@@ -101,6 +101,11 @@ def _guesses() -> tuple[tuple[float, ...], ...]:
 GUESSES: Final = _guesses()
 
 
+def _shifted(table: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The rows of the stages after the first, whose weights end with the stage before."""
+    return np.stack([np.roll(row, 7 - stage) for stage, row in enumerate(table)][1:])
+
+
 class KeptJacobian(NamedTuple):
     """A Jacobian that is carried from step to step.
 
@@ -167,14 +172,14 @@ class Kvaerno5:
         )
         is_current = before.is_current | before.is_wanted
         slopes, ended = self._stages(system, start, jacobian, before.slope, t, step)
-        new = start + h * (np.array(STAGES[6], form.dtype) @ slopes)
+        new = start + h * mixed(np.array(STAGES[6], form.dtype), slopes)
         difference = np.array(STAGES[6], form.dtype) - np.array(STAGES[5], form.dtype)
-        error = system.norm(h * (difference @ slopes), equation.scale(y, form.leaves(new)))
+        error = system.norm(h * mixed(difference, slopes), equation.scale(y, form.leaves(new)))
         error = fnp.where(ended.converged, error, np.inf)
         yes, no = fnp.ones_like(ended.converged), fnp.zeros_like(ended.converged)
         accepted = KeptJacobian(jacobian, no, ended.rate > SLOW, slopes[6])
         refused = KeptJacobian(jacobian, is_current, ~is_current & ~ended.converged, before.slope)
-        quartic = np.array(CONTINUATION, form.dtype) @ slopes
+        quartic = mixed(np.array(CONTINUATION, form.dtype), slopes)
         dense = [form.leaves(h * x) for x in (slopes[0], slopes[6], quartic)]
         counts = Counts(ended.iterations, before.is_wanted.astype(int), yes.astype(int))
         factor = fnp.where(ended.converged, np.nan, fnp.where(is_current, 0.5, 1.0))
@@ -197,7 +202,7 @@ class Kvaerno5:
         first: Tensor,
         t: Tensor,
         step: Tensor,
-    ) -> tuple[Tensor, Convergence]:
+    ) -> tuple[Sequence[Tensor], Convergence]:
         """The slopes of all stages, and how Newton's method converged."""
         dtype, h = start.dtype, step.astype(start.dtype)
         rate = 1.0 / (h * GAMMA)
@@ -207,11 +212,11 @@ class Kvaerno5:
         tolerance = tolerance_of(system.equation.settings.rtol, dtype)
 
         def stage(
-            carry: tuple[Tensor, Convergence], row: tuple[Tensor, ...]
-        ) -> tuple[tuple[Tensor, Convergence], None]:
+            carry: tuple[Sequence[Tensor], Convergence], row: tuple[Tensor, ...]
+        ) -> tuple[tuple[Sequence[Tensor], Convergence], None]:
             slopes, before = carry
-            number, weights, guess, node = row
-            base = start + h * (weights @ slopes)
+            weights, guess, node = row
+            base = start + h * mixed(weights, slopes)
             time = t + node.astype(t.dtype) * step
 
             def residual(x: Tensor) -> Tensor:
@@ -219,23 +224,17 @@ class Kvaerno5:
 
             y, ended = stage_root(
                 residual,
-                base + (guess @ slopes) / rate,
+                base + mixed(guess, slopes) / rate,
                 lambda r: system.solve(factor, r),
                 lambda d: system.norm(d, scales),
                 tolerance,
                 before,
             )
-            return (slopes.at[number].set((y - base) * rate), ended), None
+            return ((*slopes[1:], (y - base) * rate), ended), None
 
-        zeros = fnp.zeros((6, start.shape[0]), dtype)
-        slopes = fnp.concatenate([first[None], zeros])
+        slopes = (*[fnp.zeros_like(first)] * 6, first)
         strict = np.tril(np.array(STAGES, dtype), -1)
-        tables = (
-            np.arange(1, 7),
-            strict[1:],
-            np.array(GUESSES, dtype)[1:],
-            np.array(NODES, dtype)[1:],
-        )
+        tables = (_shifted(strict), _shifted(np.array(GUESSES, dtype)), np.array(NODES, dtype)[1:])
         carry, _ = scan(stage, (slopes, Convergence.unknown(system.equation.dtype)), tables)
         return carry[0], Convergence(*carry[1])
 

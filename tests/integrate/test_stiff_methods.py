@@ -51,6 +51,18 @@ def test_small_systems_are_solved_in_machine_code(method: str) -> None:
     assert "called back: nothing" in solve.lower(start).source
 
 
+def test_examples_of_a_batch_do_not_depend_on_each_other() -> None:
+    starts = np.array([1.0, 0.0, 0.0]) + 0.1 * np.random.default_rng(0).random((16, 3))
+    solve = fg.jit(fg.vmap(lambda y: solve_ivp(robertson, (0, 1e5), y, "Rodas5P", [1e5]).y[:, 0]))
+    usual = np.asarray(solve(starts))
+    order = np.random.default_rng(1).permutation(16)
+    np.testing.assert_array_equal(np.asarray(solve(starts[order])), usual[order])
+    starts[3] = np.nan
+    others = np.asarray(solve(starts))
+    assert np.isnan(others[3]).all()
+    np.testing.assert_array_equal(np.delete(others, 3, 0), np.delete(usual, 3, 0))
+
+
 @pytest.mark.parametrize("method", ["Kvaerno5", "Rodas5P", "Radau", "BDF"])
 def test_an_equation_without_unknowns_is_solved(method: str) -> None:
     assert solve_ivp(lambda t, y: -y, (0.0, 1.0), np.zeros(0), method, [0.5, 1.0]).y.shape == (0, 2)

@@ -31,14 +31,17 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 
 from funcgrad._backends.decompose import decomposed
+from funcgrad._backends.native.element_matrices import solutions
 from funcgrad._core.primitive import Primitive
 from funcgrad._core.specs import Shape, Spec, dtype_of
+from funcgrad._core.structure.factorizations import Factorization, Factors, FromFactors
 from funcgrad._core.structure.index_maps import Piece
 from funcgrad._core.structure.structures import (
     Choice,
     Contraction,
     Control,
     Elementwise,
+    Factored,
     Gather,
     Loop,
     Movement,
@@ -212,6 +215,8 @@ def _of_elements(
     if isinstance(structure, Contraction) and spec.dtype.kind in "fciu":
         letters = letters_of(equation, by_variable)
         return None if letters is None else _contracted(letters, arrays, numbers, spec)
+    if isinstance(structure, Factored):
+        return _solved(structure.factorization(**params), arrays, specs)
     if isinstance(structure, Gather) and all(type(x) in RAW for x in operands[1:]):
         places = equation.operation.evaluate(numbers[0], *operands[1:], **params)
         return [arrays[0][k] for k in np.ravel(places).tolist()]
@@ -298,6 +303,29 @@ def _contracted(
             terms.append(multiply(*factors))
         items.append(_folded(lambda m, x, y: m.add(x, y), [*terms, spec.dtype.type(0)]))
     return items
+
+
+def _solved(
+    form: Factorization, arrays: Sequence[Sequence[Value]], specs: Sequence[Spec]
+) -> Sequence[Value] | None:
+    """The elements of solutions or of an inverse that are NaN if there is none; else None."""
+    dtype, n = specs[0].dtype, specs[0].shape[-1]
+    is_known = form.factors is Factors.ELIMINATION and form.bands is None and not form.raises
+    is_single = n > 0 and all(len(spec.shape) == 2 and spec.dtype == dtype for spec in specs)
+    if not is_known or not is_single or dtype.kind != "f":
+        return None
+    if form.makes is FromFactors.SOLUTIONS:
+        right = arrays[1]
+    elif form.makes is FromFactors.INVERSE:
+        right = [*np.eye(n, dtype=dtype).flat]
+    else:
+        return None
+    return [x for row in solutions(_rows(arrays[0], n), _rows(right, n)) for x in row]
+
+
+def _rows(items: Sequence[Value], count: int) -> Sequence[Sequence[Value]]:
+    width = len(items) // count
+    return [items[k * width : (k + 1) * width] for k in range(count)]
 
 
 # ----------------------------------------------------------------------------- loops and choices

@@ -81,6 +81,50 @@ def test_reductions_and_products_of_several_axes() -> None:
         assert_same(lambda x, y, s=subscripts: fnp.einsum(s, x, y), x, y)
 
 
+def test_small_systems_are_eliminated_with_exchanged_rows() -> None:
+    rng = np.random.default_rng(3)
+    for n in range(1, 5):
+        for a in (
+            rng.standard_normal((n, n)),
+            np.eye(n)[::-1] * 3.0,
+            np.triu(np.ones((n, n)))[::-1],
+        ):
+            a = a.astype(np.float32 if n == 2 else float)
+            apart = assert_same(lambda a: fnp.linalg.inv(a, failed="nan"), a)
+            assert all(equation.name != "inv" for equation in apart.equations)
+            b = rng.standard_normal((n, 2)).astype(a.dtype)
+            assert_same(lambda a, b: fnp.linalg.solve(a, b, failed="nan"), a, b)
+
+
+def test_systems_without_a_solution_are_nan_or_stay() -> None:
+    singular = np.array([[1.0, 2.0, 0.0], [2.0, 4.0, 0.0], [1.0, 0.0, 1.0]])
+    for a in (singular, singular.T, np.zeros((3, 3)), np.diag([0.0, 1.0, 2.0])):
+        assert_same(lambda a: fnp.linalg.inv(a, failed="nan"), a)
+        assert_same(lambda a: fnp.linalg.solve(a, np.zeros(3), failed="nan"), a)
+    apart = assert_same(fnp.linalg.inv, singular + np.eye(3))
+    assert "inv" in [equation.name for equation in apart.equations]  # it may raise an error
+
+
+def test_an_example_without_an_inverse_disturbs_no_other() -> None:
+    def root(x: Any) -> Any:
+        def step(c: Any) -> Any:
+            matrix = fnp.stack([fnp.stack([2.0 * c[0], 0.0]), fnp.stack([c[1], c[0]])])
+            return c - fnp.linalg.inv(matrix, failed="nan") @ (c[0] * c - x)
+
+        return fg.while_loop(lambda c: fnp.sum(abs(c[0] * c - x)) > 1e-9, step, x)
+
+    xs = np.random.default_rng(5).uniform(1.0, 2.0, (40, 2))
+    run = fg.jit(fg.vmap(root), backend="native")
+    usual = np.asarray(run(xs))
+    xs[7] = 0.0, 1.0  # the matrix is singular
+    xs[11] = np.nan
+    others = np.delete(np.arange(40), (7, 11))
+    assert np.isnan(np.asarray(run(xs))[[7, 11]]).any(1).all()
+    np.testing.assert_array_equal(np.asarray(run(xs))[others], usual[others])
+    order = np.random.default_rng(6).permutation(40)
+    np.testing.assert_array_equal(np.asarray(run(xs[order])), np.asarray(run(xs))[order])
+
+
 def test_large_arrays_stay() -> None:
     apart = assert_same(lambda x: fnp.sum(x * x[:2].sum()), np.ones(MOST + 1))
     assert [equation.name for equation in apart.equations].count("multiply") == 1
