@@ -146,9 +146,11 @@ def _partition_order(
     if places.ndim > 1 or places.dtype.kind not in "biu":
         raise DtypeError(f"{operation}: kth has to be an integer or integers, not {kth!r}.")
     marks = tuple([int(k) for k in places])
-    if any(not -size <= k < size for k in marks):
+    if not size:  # as in NumPy, any place will do
+        marks = tuple([0 for _ in marks])
+    elif any(not -size <= k < size for k in marks):
         raise ShapeError(f"{operation}: kth={kth!r} is out of bounds for an axis of size {size}.")
-    return _p.argpartition(x, kth=tuple([k % size for k in marks]), axis=axis)
+    return _p.argpartition(x, kth=tuple([k % max(size, 1) for k in marks]), axis=axis)
 
 
 @answering

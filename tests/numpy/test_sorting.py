@@ -69,6 +69,13 @@ def test_partition_puts_one_element_in_its_place(x: Any, kth: int) -> None:
     np.testing.assert_array_equal(np.take_along_axis(x, order, 1), got)
 
 
+def test_partition_of_nothing_takes_any_place_as_numpys() -> None:
+    for place in (0, -3, (1, 5)):
+        for function in (fnp.partition, fnp.argpartition):
+            assert function(np.zeros((2, 0)), place).shape == (2, 0)
+            assert fg.jit(lambda x, f=function, k=place: f(x, k))(np.zeros(0)).shape == (0,)
+
+
 def test_lexsort_is_numpys_also_in_a_batch() -> None:
     keys = np.array([[[1, 0, 1], [0, 0, 1]], [[2, 2, 1], [3, 1, 1]]])
     np.testing.assert_array_equal(np.asarray(fnp.lexsort(tuple(keys))), np.lexsort(tuple(keys)))

@@ -118,7 +118,7 @@ def solved(
     for number in range(2):
         tail = fnp.where(left, log_below(z, *shapes), log_above(z, *shapes))
         density, gone = log_density(z, *shapes), holding(np.isneginf, tail)
-        slope = fnp.exp(density - chosen(gone, 0.0, tail))
+        slope = fnp.exp(density - fnp.where(gone, 0.0, tail))
         step = fnp.where(gone, 0.0, excess(z, low_level, high_level, *shapes)) / slope
         # Where nothing is left at an end of the support, the level over the density is added once.
         z = z - chosen(gone, number * fnp.where(left, -level, level) / fnp.exp(density), step)
