@@ -221,26 +221,38 @@ def solve_ivp(
     if checkpoints is not None:
         settings = settings._replace(checkpoints=count_of(name, "checkpoints", checkpoints, 2))
     problem = IvpProblem(system, settings, solver, span, jac, mass, _events_of(events))
-    if dense_output and derivative == "adjoint":
+    if derivative == "adjoint":
+        _check_adjoint(name, dense_output, mass is not None, solver.name)
+    if max_events is not None:
+        count_of(name, "max_events", max_events)
+    return IvpSolver(problem, max_steps, max_events, derivative, failed).result(times, dense_output)
+
+
+def _check_adjoint(name: str, dense: bool, has_mass: bool, method: str) -> None:
+    """Check that the adjoint equation can be solved.
+
+    Raises
+    ------
+    ArgumentError
+        It would be another one, or would have no known start.
+    """
+    if dense:
         raise placed(
             ArgumentError,
             f"{name}: dense_output needs derivative='steps': the adjoint equation starts at times"
             " that are known, as t_eval is.",
         )
-    if mass is not None and derivative == "adjoint":
+    if has_mass:
         raise placed(
             ArgumentError,
             f"{name}: mass needs derivative='steps': the adjoint equation is solved without it.",
         )
-    if solver.name == "leapfrog" and derivative == "adjoint":
+    if method == "leapfrog":
         raise placed(
             ArgumentError,
             f"{name}: leapfrog needs derivative='steps': the adjoint equation is not one for places"
             " and momenta. Inside jit, checkpoints= bounds the memory.",
         )
-    if max_events is not None:
-        count_of(name, "max_events", max_events)
-    return IvpSolver(problem, max_steps, max_events, derivative, failed).result(times, dense_output)
 
 
 def _events_of(events: Any) -> tuple[Event, ...]:
