@@ -11,6 +11,7 @@ from numpy.testing import assert_array_equal
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
+from tests.backends.native.sized_programs import assert_sizes_agree, own_code
 from tests.tools.practice.all_tasks import TASKS
 from tests.tools.practice.libraries import funcgrad
 from tests.tools.practice.task import Task
@@ -70,10 +71,6 @@ PROGRAMS: dict[str, Make] = {
     ),
     "threads": lambda n: (lambda x: (fnp.sin(x) * 0.5 / n, fnp.sum(fnp.exp(x))), [drawn(n, 900)]),
 }
-
-
-def own_code(_: SizedTexts, texts: Sequence[str]) -> tuple[Family, bytes]:
-    return Family((), frozenset(), texts), b""
 
 
 def results(make: Make, n: int) -> list[Any]:
@@ -140,6 +137,20 @@ def test_equal_programs_share_the_first_ones_code() -> None:
     assert other.objects is not first.objects
     assert not table
     assert list(again.texts) == list(texts[2])
+
+
+@pytest.mark.parametrize(
+    ("seed", "level", "threads"),
+    [
+        (3, FIRST, 1),
+        *[
+            pytest.param(seed, (FIRST, BEST)[seed % 2], 1 + seed // 2 % 2, marks=pytest.mark.slow)
+            for seed in range(20, 32)
+        ],
+    ],
+)
+def test_random_programs_mean_the_same_at_all_sizes(seed: int, level: int, threads: int) -> None:
+    assert_sizes_agree(seed, 3, level, threads)
 
 
 def all_numbers(self: SizedTexts, texts: Sequence[str]) -> tuple[Family, bytes]:
