@@ -105,8 +105,8 @@ def test_single_long_lines_and_complex_numbers_are_numpys() -> None:
 )
 def test_elements_of_a_set(kinds: str, count: int) -> None:
     rng = np.random.default_rng(7)
-    x, table = rng.integers(2 * count, size=(9, 8)), rng.integers(2 * count, size=(3, count))
-    x, table = x.astype(kinds[0]), table.astype(kinds[1])
+    x: Any = rng.integers(2 * count, size=(9, 8)).astype(kinds[0])
+    table: Any = rng.integers(2 * count, size=(3, count)).astype(kinds[1])
     if "?" not in kinds and kinds[1] in "def":
         x, table = x / x.dtype.type(2), table / table.dtype.type(2)
         x[0, 0] = table[0, 0] = np.nan
