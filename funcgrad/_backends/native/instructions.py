@@ -42,6 +42,9 @@ Number: TypeAlias = "bool | int | float | complex | np.generic[Any]"
 _BOOL: Final = np.dtype(np.bool_)
 _HALF: Final = np.dtype(np.float16)
 
+COSTLY: Final = ("call", "div", "rem")
+"""The instructions that take less time on a vector of four than on four scalars."""
+
 # Half precision is computed in float32, and rounded after each operation, as NumPy does.
 _FLOATS: Final[Mapping[str, str]] = MappingProxyType({"e": "float", "f": "float", "d": "double"})
 _IN_MEMORY: Final[Mapping[str, str]] = MappingProxyType(

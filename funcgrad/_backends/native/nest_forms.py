@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from funcgrad._backends.native.function_text import FunctionText
-from funcgrad._backends.native.instructions import Value, memory_type, part_of, unknown
+from funcgrad._backends.native.instructions import COSTLY, Value, memory_type, part_of, unknown
 from funcgrad._backends.native.lanes import Lanes
 from funcgrad._backends.native.nest_axes import NestArray, arranged
 from funcgrad._backends.native.plan_steps import Nest
@@ -42,9 +42,6 @@ times as long."""
 # Behind so many vectors the rest is one too, so that texts of other sizes are alike. Not in loops,
 # whose next step waits for a masked store: 1.2 times as long over 36 to 100 numbers, 6 over 20.
 _MANY_VECTORS: Final = 4
-
-_COSTLY: Final = ("call", "div", "rem")
-"""The instructions that take less time on a vector of four than on four scalars."""
 
 _IN_CACHE: Final = 1 << 16
 """The elements of a nest up to which rows are read piece by piece, rather than one after another:
@@ -166,7 +163,7 @@ class NestForm:
             ]
             member.formula(lanes, *operands)
         text = draft.function("")
-        return not any(word in text for word in _COSTLY)
+        return not any(word in text for word in COSTLY)
 
     def is_small_piece(self, variable: int) -> bool:
         """Whether a result is a piece of an array that may lie on the stack.

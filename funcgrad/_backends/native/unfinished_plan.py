@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
+from dataclasses import replace
 from itertools import accumulate, chain
+from math import prod
 from typing import Any, Final
 
 import numpy as np
 
 from funcgrad._backends.native.function_text import Arithmetic, FunctionText
-from funcgrad._backends.native.instructions import NotEmitted, Value, element_type, part_of
+from funcgrad._backends.native.instructions import (
+    COSTLY,
+    NotEmitted,
+    Value,
+    element_type,
+    part_of,
+    unknown,
+)
 from funcgrad._backends.native.lanes import Lanes
 from funcgrad._backends.native.plan_steps import (
     BoundFormula,
@@ -23,7 +32,7 @@ from funcgrad._backends.native.plan_steps import (
 )
 from funcgrad._backends.native.registers import Registers
 from funcgrad._backends.native.split_nests import MovedBox, split_nests
-from funcgrad._backends.native.views import View, whole
+from funcgrad._backends.native.views import View, merged, whole
 from funcgrad._core.specs import Shape, Spec
 from funcgrad._programs.equation import Equation, Guard
 from funcgrad._programs.program import Program
@@ -38,6 +47,17 @@ class _Views(dict[int, View]):
     def __missing__(self, variable: int) -> View:
         view = self[variable] = whole(variable, self._specs[variable].shape)
         return view
+
+
+_LARGE: Final = 1 << 15
+"""From so many elements on, cheap ones are computed again rather than stored."""
+
+_WIDE: Final = 32
+"""So long are the rows of a nest that computes elements again: what it reads for each row or column
+divides its loop into rows."""
+
+_TIMES: Final = 16
+"""So many times as large as the others is the one array that is read again."""
 
 
 class UnfinishedPlan:
@@ -104,6 +124,7 @@ class UnfinishedPlan:
                 view = self.copied(view, self.specs[variable].dtype)
             outputs.append(view.buffer)
         guarded = [self.views[guard.variable].buffer for guard in self.program.guards]
+        self._repeat([*outputs, *guarded])
         self._store([*outputs, *guarded])
         self._split({*outputs, *guarded})
         guards: dict[int, list[Guard]] = {}
@@ -142,6 +163,81 @@ class UnfinishedPlan:
                 variable = member.variable
                 if variable not in nest.stores and (variable in read or member.folded):
                     nest.stores[variable] = whole(variable, self.specs[variable].shape)
+
+    def _repeat(self, needed: Sequence[int]) -> None:
+        """Compute cheap elements again in the nests that read them, where only nests do.
+
+        Large arrays such as ``x - mean(x)`` are not stored then: to standardize 50,000 to 1,000,000
+        numbers takes 0.4 to 0.85 of the time, and the gradient of a layer norm 0.83.
+        """
+        readers: dict[int, list[Step]] = {}
+        for step in self.steps:
+            for buffer in {*buffers_read(step, self.views)}:
+                readers.setdefault(buffer, []).append(step)
+        made = [(n, m) for n in self.steps if isinstance(n, Nest) for m in [*n.members]]
+        for nest, member in made:
+            variable = member.variable
+            if variable in needed or variable in nest.stores or variable not in readers:
+                continue
+            users = [user for user in readers[variable] if isinstance(user, Nest)]
+            if len(users) < len(readers[variable]) or not self._is_cheap(member, readers):
+                continue
+            if all(_reads_whole(user, variable, nest.shape) for user in users):
+                for user in users:
+                    self._repeat_in(user, member)
+                del readers[variable]
+                _prune(nest, {*readers, *needed})
+        self._drop_empty_nests()
+
+    def _repeat_in(self, nest: Nest, member: Member) -> None:
+        variable, spec = member.variable, self.specs[member.variable]
+        again = self.new(spec.shape, spec.dtype)
+        self.elements.add(again)
+        self.made_at[again] = self.steps.index(nest)
+        del nest.operands[variable]
+        for operand in member.operands:
+            if operand not in self.numbers:
+                nest.operands[operand] = self.views[operand]
+
+        def renamed(operands: Sequence[int]) -> tuple[int, ...]:
+            return tuple([again if v == variable else v for v in operands])
+
+        nest.members[:] = [
+            replace(member, variable=again),
+            *[replace(one, operands=renamed(one.operands)) for one in nest.members],
+        ]
+
+    def _is_cheap(self, member: Member, stored: Container[int]) -> bool:
+        """Whether an element is a sum or a product of one in a large array, and of few others."""
+        shape = self.specs[member.variable].shape
+        if member.folded is not None or prod(shape) < _LARGE:
+            return False
+        arrays = [operand for operand in member.operands if operand not in self.numbers]
+        if merged(shape, *[self.views[v].broadcast(shape) for v in arrays])[0][-1] < _WIDE:
+            return False
+        if self.moved.keys() & {member.variable, *arrays}:
+            return False
+        if any(v in self.elements and self.views[v].buffer not in stored for v in arrays):
+            return False
+        few = prod(shape) // _TIMES
+        if len({v for v in arrays if prod(self.specs[v].shape) > few}) > 1:
+            return False
+        draft = FunctionText(self.arithmetic, is_draft=True)
+        lanes = Registers(draft, 1)
+        specs = [self.specs[v] for v in member.operands]
+        operands = [
+            self.numbers.get(v, unknown(lanes, spec.dtype, spec.weak))
+            for v, spec in zip(member.operands, specs, strict=True)
+        ]
+        member.formula(lanes, *operands)
+        text = draft.function("")
+        return not any(word in text for word in COSTLY)
+
+    def _drop_empty_nests(self) -> None:
+        is_left = [not isinstance(step, Nest) or bool(step.members) for step in self.steps]
+        places = [count - 1 for count in accumulate(is_left)]
+        self.steps = [step for step, left in zip(self.steps, is_left, strict=True) if left]
+        self.made_at = {v: places[at] if at >= 0 else at for v, at in self.made_at.items()}
 
     def _split(self, needed: set[int]) -> None:
         """Replace nests that read the results of movements by nests that read the pieces."""
@@ -222,6 +318,25 @@ class UnfinishedPlan:
             view, spec = self.views[operand], self.specs[operand]
             if not view.is_dense:
                 self.views[operand] = self.copied(view, spec.dtype)
+
+
+def _reads_whole(nest: Nest, variable: int, shape: Shape) -> bool:
+    """Whether a nest of a shape reads a buffer as one variable only."""
+    views = [one for one, view in nest.operands.items() if view.buffer == variable]
+    return views == [variable] and nest.shape == shape
+
+
+def _prune(nest: Nest, needed: Container[int]) -> None:
+    """Remove the members whose elements nobody reads, and operands that only they read."""
+    read: set[int] = set()
+    for member in reversed([*nest.members]):
+        variable = member.variable
+        if member.folded or variable in nest.stores or variable in needed or variable in read:
+            read.update(member.operands)
+        else:
+            nest.members.remove(member)
+    for operand in nest.operands.keys() - read:
+        del nest.operands[operand]
 
 
 def _in_words(view: View, count: int) -> View:

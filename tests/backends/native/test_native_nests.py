@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad._backends.native.native_backend import NATIVE
-from funcgrad._backends.native.plan_steps import MatrixProduct
+from funcgrad._backends.native.plan_steps import MatrixProduct, Nest
 from funcgrad._backends.native.planner import plan_of
 from tests.backends.native.other_machines import OTHERS, machine_code_of
 from tests.backends.native.test_native import assert_same
@@ -206,3 +206,24 @@ def test_reductions_of_several_axes_of_pieces_are_numpys(char: str) -> None:
                 (out,) = machine_code_of(f, x, machine=machine)
                 assert_allclose(out, np.asarray(f(x)), 1e-5, 1e-5)
         assert_same(lambda x: fnp.sum(x[:, :0, 1:], axis=(1, 2, 3)), x)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c16"])
+def test_cheap_elements_of_large_arrays_are_computed_again(dtype: str) -> None:
+    x = np.random.default_rng(3).standard_normal((300, 128)).astype(dtype)
+
+    def standardized(x: Any) -> Any:
+        y = x - fnp.mean(x, axis=0)
+        return y / (fnp.sqrt(fnp.mean(fnp.abs(y) ** 2, axis=0)) + 1e-6)
+
+    def stored(x: Any) -> Any:  # a result, and the operand of a product
+        y = x - fnp.mean(x)
+        return y, fnp.sum(y * y), y[::-1] * fnp.sum(y), fnp.transpose(y) @ y
+
+    for f in (standardized, stored):
+        results = fg.tree.leaves(fg.jit(f, backend="native")(x))
+        for a, b in zip(results, fg.tree.leaves(f(x)), strict=True):
+            np.testing.assert_allclose(a, b, 1e-4 if dtype == "f4" else 1e-12, 1e-4)
+    plan = plan_of(NATIVE.prepare(fg.program(standardized)(x), False))
+    large = [view for step in plan.steps if isinstance(step, Nest) for view in step.stores.values()]
+    assert [view.shape for view in large].count(x.shape) == 1
