@@ -21,7 +21,7 @@ FIRST = {
     "cholesky": "reference/funcgrad.numpy.linalg#funcgrad.numpy.linalg.cholesky",
     "checkpoint": "reference/funcgrad#fg-checkpoint",
     "nan": "reference/funcgrad.debug#fg-debug-nans",
-    "freeze": "reference/funcgrad.optim#funcgrad.optim.freeze",
+    "freeze": "reference/funcgrad.optim/gradient_changes#funcgrad.optim.freeze",
     "seed": "reference/funcgrad.random#fg-random-key",
     "complex": "reference/funcgrad#fg-value-and-grad",
 }
