@@ -62,7 +62,11 @@ STEPS: Final[Mapping[str, Step]] = {
     "flag": lambda x, c: fnp.where(_flag(x), fnp.exp(x * c), fnp.sin(x)),
     "flags": lambda x, c: fnp.where(x > c, x * 0.5, -x) + fnp.where(x[:, :1] > 0.0, c, x),
     "loop_flag": lambda x, c: fg.fori_loop(
-        0, 7, lambda k, y: fnp.where(k % 3 == 0, fnp.tanh(y @ _mixing(y, c)), y * 0.9 + c), x
+        *(0, 7),
+        lambda k, y: fnp.where(k % 3 == 0, fnp.tanh(y @ _mixing(y, c)), y * 0.9 + c).astype(
+            x.dtype
+        ),
+        x,
     ),
     "scan": lambda x, c: fg.scan(lambda s, r: (0.9 * s + fnp.tanh(r), c * r + s), x[0], x)[1],
     "until": _until,
