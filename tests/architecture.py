@@ -55,6 +55,8 @@ DEFERRED_IMPORTS: Mapping[str, frozenset[str]] = {
     "funcgrad._staging.jit": frozenset({"funcgrad._base.html"}),
     "funcgrad._passes.costs": frozenset({"funcgrad._base.html"}),
     "funcgrad.optim.base": frozenset({"funcgrad._base.html"}),
+    # One operator needs it, and it would load SciPy's functions of matrices with optimizers.
+    "funcgrad.optim.prox": frozenset({"funcgrad.scipy.linalg.banded_systems"}),
     # A file that needs only NumPy, which jitted functions do not write.
     "funcgrad._backends.numpy.backend": frozenset({"funcgrad._forms.python_module"}),
     # Machine code, which needs a package of its own; and NumPy's backend, which that spares.

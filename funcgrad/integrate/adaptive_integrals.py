@@ -74,7 +74,7 @@ def quad(
     limit: int = 50,
     points: Sequence[Any] | None = None,
     weight: str | None = None,
-    wvar: Any = None,
+    wvar: object = None,
     full_output: bool = False,
     failed: str = "raise",
 ) -> Any:

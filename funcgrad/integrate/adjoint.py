@@ -150,8 +150,8 @@ def _backward(
 def _is_lost(again: Leaves, before: Leaves, after: Leaves, settings: Settings) -> Tensor:
     """Whether the solution that is computed backwards misses the stored one by its size.
 
-    What decays forwards grows backwards, and errors with it: a stiff equation cannot be solved
-    backwards, by no method.
+    A solution that decays forwards grows backwards, and errors grow with it. So no method solves a
+    stiff equation backwards.
     """
 
     def size(leaves: Leaves) -> Tensor:

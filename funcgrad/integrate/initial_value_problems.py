@@ -124,7 +124,7 @@ def solve_ivp(
         times; it computes the others again. With ``c`` checkpoints and ``n`` steps each step is
         computed about log n / log c times.
     failed : {"raise", "nan", "keep"}
-        What happens if the integration fails. "raise": a `ConvergenceError`, but NaN inside of
+        The behaviour if the integration fails. "raise": a `ConvergenceError`, but NaN inside of
         ``jit`` and ``vmap``. "nan": NaN at times that were not reached. "keep": these times are
         left out, as in SciPy.
 

@@ -107,8 +107,8 @@ def odeint(
         How reverse mode differentiates. ``"steps"`` differentiates the steps that were taken, and
         stores all of them: the exact gradient of the computed solution. ``"adjoint"`` solves the
         adjoint equation backwards in time, and stores only the solution at ``ts``: choose it if the
-        steps do not fit into memory. What decays forwards grows backwards: if the solution is lost
-        on the way back, that is a `ConvergenceError`, and NaN inside of ``jit``.
+        steps do not fit into memory. A solution that decays forwards grows backwards: if it is lost
+        on the way back, there is a `ConvergenceError`, and NaN inside of ``jit``.
 
     Returns
     -------

@@ -63,7 +63,7 @@ class _NewtonIterate(NamedTuple):
 
 
 def tolerance_of(rtol: float, dtype: np.dtype[Any]) -> float:
-    """The allowed error of a stage, as a share of a step's: what rounding permits, and at most 3 %.
+    """The allowed error of a stage, as a share of a step's: as small as rounding permits, and at most 3 %.
 
     Source: Hairer and Wanner, "Solving ordinary differential equations II", section IV.8, and the
     default of ``fnewt`` in RADAU5.
@@ -93,8 +93,8 @@ def stage_root(
         The scaled norm of a correction; an error of 1 is the allowed error of a step.
     tolerance : float
     before : Convergence
-        From the stages before with the same matrix: their rate tells what the first correction
-        leaves (``faccon`` of RADAU5).
+        From the stages before with the same matrix: their rate tells how much the first
+        correction leaves (``faccon`` of RADAU5).
     most : int
         The maximum number of iterations.
     """

@@ -139,7 +139,7 @@ def descended(
         return (now.status == RUNNING) & (now.nit < options.maxiter)
 
     def advance(now: Descent) -> Descent:
-        # The first value may be 0, by chance: it alone does not tell how large the terms are.
+        # The first value may be 0, by chance, and then does not tell how large the terms are.
         here = fnp.maximum(noise, rounding * fnp.abs(now.value))
         return step(f, now, bounds, method, options._replace(noise=here))
 
