@@ -230,7 +230,7 @@ class IvpSolver(NamedTuple):
         events: Happened | None,
         sol: OdeSolution | None,
     ) -> OdeResult:
-        """The result as the user sees it: the times that were reached, if they are known, else NaN."""
+        """The user's result: times that were reached, if they are known, else NaN."""
         problem, (leaves, *at_events) = self.problem, groups
         t_events, y_events = None, None
         if events is not None:

@@ -63,7 +63,7 @@ class _NewtonIterate(NamedTuple):
 
 
 def tolerance_of(rtol: float, dtype: np.dtype[Any]) -> float:
-    """The allowed error of a stage, as a share of a step's: as small as rounding permits, and at most 3 %.
+    """The allowed error of a stage as a share of a step's: as rounding permits, at most 3 %.
 
     Source: Hairer and Wanner, "Solving ordinary differential equations II", section IV.8, and the
     default of ``fnewt`` in RADAU5.

@@ -9,7 +9,9 @@ Tensor(-0.034...)
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from math import ceil
+from operator import add
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -93,12 +95,12 @@ def _times(weight: Tensor, value: object) -> object:
 def _total(outcomes: Sequence[Outcome]) -> Outcome:
     """The sum of integrals."""
     values, errors, reports = zip(*outcomes, strict=True)
-    value = pytrees.map(lambda *leaves: sum(leaves[1:], leaves[0]), *values)
+    value = pytrees.map(lambda *leaves: reduce(add, leaves), *values)
     counts = {word: sum(report[word] for report in reports) for word in ("neval", "last")}
     status = reports[0]["status"]
     for report in reports[1:]:
         status = fnp.minimum(status, report["status"])
-    return value, sum(errors[1:], errors[0]), {**counts, "status": status}
+    return value, reduce(add, errors), {**counts, "status": status}
 
 
 def _wave(weight: str, angle: Tensor) -> Tensor:
@@ -150,7 +152,7 @@ def _over_waves(
     changes = pytrees.leaves(
         pytrees.map(lambda x: fnp.max(fnp.abs(summed(x, shares - fewer)), initial=0.0), terms)
     )
-    error = stop_gradient(sum(changes, fnp.sum(fnp.abs(shares) * errors)))
+    error = stop_gradient(reduce(add, changes, fnp.sum(fnp.abs(shares) * errors)))
     report = {"neval": fnp.sum(reports["neval"]), "last": fnp.sum(reports["last"])}
     report["status"] = fnp.min(reports["status"])
     return _total([start, (pytrees.map(lambda x: summed(x, shares), terms), error, report)])
