@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from importlib.util import find_spec
 from functools import reduce
+from importlib.util import find_spec
 from math import prod
 from operator import add
 from typing import Any, TypeAlias
