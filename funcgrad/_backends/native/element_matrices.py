@@ -4,8 +4,8 @@ A batch of them has a vector of examples for each element, and each example its 
 
 >>> import funcgrad as fg
 >>> matrix = [[*fg.tensor([0.0, 2.0])], [*fg.tensor([4.0, 1.0])]]
->>> solutions(matrix, [[fg.tensor(2.0)], [fg.tensor(5.0)]])
-[[Tensor(1.)], [Tensor(1.)]]
+>>> [float(x) for (x,) in solutions(matrix, [[fg.tensor(2.0)], [fg.tensor(5.0)]])]
+[1.0, 1.0]
 """
 
 from __future__ import annotations
