@@ -79,7 +79,7 @@ def periodogram(
         value = value[..., :nfft]
         count = value.shape[-1]
     name: Window = "boxcar" if window is None else window
-    options = fs, name, count, 0, nfft, detrend, return_onesided, scaling, -1, "mean"
+    options = fs, name, count or None, 0, nfft, detrend, return_onesided, scaling, -1, "mean"
     freqs, power = _cross_spectrum("periodogram", value, value, *options)
     return freqs, fnp.moveaxis(power.real, -1, axis)
 
