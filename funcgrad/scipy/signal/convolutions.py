@@ -12,8 +12,10 @@ from collections.abc import Sequence
 import numpy as np
 
 import funcgrad.numpy as fnp
+from funcgrad._core.specs import normalize_axis
 from funcgrad._primitives.convolution import convolve as slide
-from funcgrad.errors import ShapeError
+from funcgrad.errors import ArgumentError, ShapeError
+from funcgrad.numpy.options import integers
 from funcgrad.scipy.signal.signal_arguments import one_of
 from funcgrad.tensor.tensor import ArrayLike, Tensor, apply, tensor
 
@@ -103,8 +105,7 @@ def fftconvolve(
         return first * second
     if not first.size or not second.size:
         return fnp.zeros((0,) * first.ndim, np.result_type(first.dtype, second.dtype))
-    along = range(first.ndim) if axes is None else [axes] if isinstance(axes, int) else axes
-    chosen = [axis % first.ndim for axis in along]
+    chosen = _chosen("fftconvolve", axes, first.ndim)
     sizes = [(first.shape[axis], second.shape[axis]) for axis in chosen]
     if mode == "valid" and not _contains(*[[size[k] for size in sizes] for k in (0, 1)]):
         first, second = second, first
@@ -136,7 +137,7 @@ def oaconvolve(
     >>> oaconvolve([1.0, 2.0, 3.0], [0.0, 1.0, 0.5], mode="valid").round(12)
     Tensor([2.5])
     """
-    one_of("oaconvolve", "mode", mode, ("full", "same", "valid"))
+    one_of("oaconvolve", "mode", mode, _MODES)
     return fftconvolve(in1, in2, mode, axes)
 
 
@@ -271,6 +272,23 @@ def _pair(operation: str, in1: ArrayLike, in2: ArrayLike, mode: str) -> tuple[Te
             f" every axis, got shapes {first.shape} and {second.shape}."
         )
     return first, second
+
+
+def _chosen(operation: str, axes: int | Sequence[int] | None, rank: int) -> list[int]:
+    """The axes along which arrays are convolved, counted from the first one.
+
+    Raises
+    ------
+    ArgumentError
+        There are none, or an axis occurs twice.
+    """
+    if axes is None:
+        return [*range(rank)]
+    numbers = integers(axes, operation, "axes")
+    chosen = [normalize_axis(axis, rank, operation) for axis in numbers]
+    if not chosen or len({*chosen}) < len(chosen):
+        raise ArgumentError(f"{operation}: axes are {numbers}; it needs different axes, and one.")
+    return chosen
 
 
 def _contains(first: Sequence[int], second: Sequence[int]) -> bool:

@@ -12,6 +12,7 @@ import numpy as np
 
 import funcgrad.numpy as fnp
 from funcgrad.errors import DtypeError, ShapeError
+from funcgrad.numpy.options import integer
 from funcgrad.scipy.signal.signal_arguments import inexact, one_of, with_axis_last
 from funcgrad.scipy.signal.tapers import get_window
 from funcgrad.tensor.tensor import ArrayLike, Tensor
@@ -48,7 +49,7 @@ def hilbert(x: ArrayLike, N: int | None = None, axis: int = -1) -> Tensor:
     value = with_axis_last("hilbert", x, axis)
     if value.dtype.kind == "c":
         raise DtypeError("hilbert: takes a real signal, got a complex one. Pass its real part.")
-    count = value.shape[-1] if N is None else N
+    count = value.shape[-1] if N is None else integer(N, "hilbert", "N")
     if count < 1:
         raise ShapeError(f"hilbert: N is {count}; it has to be positive.")
     factors = np.zeros(count, value.dtype)
@@ -96,6 +97,7 @@ def resample(
     """
     one_of("resample", "domain", domain, ("time", "freq"))
     value = with_axis_last("resample", x, axis)
+    num = integer(num, "resample", "num")
     if num < 1:
         raise ShapeError(f"resample: num is {num}; it has to be positive.")
     count = value.shape[-1]

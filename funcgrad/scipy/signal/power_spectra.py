@@ -14,7 +14,14 @@ import numpy as np
 
 import funcgrad.numpy as fnp
 from funcgrad.errors import ArgumentError, ShapeError
-from funcgrad.scipy.signal.signal_arguments import extended, inexact, one_of, with_axis_last
+from funcgrad.scipy.signal.signal_arguments import (
+    extended,
+    inexact,
+    one_of,
+    rate,
+    whole_number,
+    with_axis_last,
+)
 from funcgrad.scipy.signal.smoothing import detrend as without_trend
 from funcgrad.scipy.signal.tapers import get_window
 from funcgrad.tensor.tensor import ArrayLike, Tensor
@@ -67,11 +74,14 @@ def periodogram(
     """
     value = with_axis_last("periodogram", x, axis)
     count = value.shape[-1]
-    if nfft is not None and nfft < count:
-        value, count = value[..., :nfft], nfft
+    if nfft is not None:
+        nfft = whole_number("periodogram", "nfft", nfft, 1)
+        value = value[..., :nfft]
+        count = value.shape[-1]
     name: Window = "boxcar" if window is None else window
-    result = welch(value, fs, name, count, 0, nfft, detrend, return_onesided, scaling, -1, "mean")
-    return result[0], fnp.moveaxis(result[1], -1, axis)
+    options = fs, name, count or None, 0, nfft, detrend, return_onesided, scaling, -1, "mean"
+    freqs, power = _cross_spectrum("periodogram", value, value, *options)
+    return freqs, fnp.moveaxis(power.real, -1, axis)
 
 
 def welch(
@@ -136,9 +146,8 @@ def welch(
     >>> float(frequencies[np.argmax(power)])
     0.125
     """
-    freqs, power = csd(
-        x, x, fs, window, nperseg, noverlap, nfft, detrend, return_onesided, scaling, axis, average
-    )
+    options = nperseg, noverlap, nfft, detrend, return_onesided, scaling, axis, average
+    freqs, power = _cross_spectrum("welch", x, x, fs, window, *options)
     return freqs, power.real
 
 
@@ -175,13 +184,34 @@ def csd(
     >>> csd([1.0, -1.0, 1.0, -1.0], [1.0, -1.0, 1.0, -1.0], window="boxcar", nperseg=4)[1].round(9)
     Tensor([0.+0.j, 0.+0.j, 4.+0.j])
     """
-    one_of("csd", "scaling", scaling, ("density", "spectrum"))
-    one_of("csd", "average", average, ("mean", "median"))
-    first, second = (with_axis_last("csd", signal, axis) for signal in (x, y))
+    options = nperseg, noverlap, nfft, detrend, return_onesided, scaling, axis, average
+    return _cross_spectrum("csd", x, y, fs, window, *options)
+
+
+def _cross_spectrum(
+    operation: str,
+    x: ArrayLike,
+    y: ArrayLike,
+    fs: float,
+    window: Window,
+    nperseg: int | None,
+    noverlap: int | None,
+    nfft: int | None,
+    detrend: Detrend,
+    return_onesided: bool,
+    scaling: str,
+    axis: int,
+    average: str,
+) -> tuple[Tensor, Tensor]:
+    """The cross spectrum for a function that its errors name; see ``csd``."""
+    one_of(operation, "scaling", scaling, ("density", "spectrum"))
+    one_of(operation, "average", average, ("mean", "median"))
+    rate(operation, fs)
+    first, second = (with_axis_last(operation, signal, axis) for signal in (x, y))
     length = max(first.shape[-1], second.shape[-1])
     first, second = (_to_length(signal, length) for signal in (first, second))
     dtype = np.result_type(first.real.dtype, second.real.dtype)
-    plan = _plan(length, window, nperseg, noverlap, nfft, dtype)
+    plan = _plan(operation, length, window, nperseg, noverlap, nfft, dtype)
     real = first.dtype.kind != "c" and second.dtype.kind != "c"
     onesided = return_onesided and real
     spectra = [_transforms(s, plan, detrend, onesided) for s in (first, second)]
@@ -228,11 +258,11 @@ def coherence(
     >>> coherence(noise, 2 * noise, nperseg=4)[1].round(9)
     Tensor([1., 1., 1.])
     """
-    options = fs, window, nperseg, noverlap, nfft, detrend
-    freqs, first = welch(x, *options, axis=axis)
-    second = welch(y, *options, axis=axis)[1]
-    both = csd(x, y, *options, axis=axis)[1]
-    return freqs, (both.real**2 + both.imag**2) / first / second
+    options = fs, window, nperseg, noverlap, nfft, detrend, True, "density", axis, "mean"
+    freqs, first = _cross_spectrum("coherence", x, x, *options)
+    second = _cross_spectrum("coherence", y, y, *options)[1]
+    both = _cross_spectrum("coherence", x, y, *options)[1]
+    return freqs, (both.real**2 + both.imag**2) / first.real / second.real
 
 
 def stft(
@@ -283,10 +313,11 @@ def stft(
     """
     one_of("stft", "scaling", scaling, ("spectrum", "psd"))
     one_of("stft", "boundary", boundary, ("zeros", "even", "odd", "constant", None))
+    rate("stft", fs)
     value = with_axis_last("stft", x, axis)
-    plan = _plan(value.shape[-1], window, nperseg, noverlap, nfft, value.real.dtype)
+    plan = _plan("stft", value.shape[-1], window, nperseg, noverlap, nfft, value.real.dtype)
     if boundary is not None:
-        value = extended(value, plan.size // 2, boundary)
+        value = extended("stft", value, plan.size // 2, boundary)
     if padded:
         missing = -(value.shape[-1] - plan.size) % plan.step % plan.size
         value = _to_length(value, value.shape[-1] + missing)
@@ -348,13 +379,16 @@ def istft(
     Tensor([1., 2., 3., 4.])
     """
     one_of("istft", "scaling", scaling, ("spectrum", "psd"))
+    rate("istft", fs)
     spectra = fnp.moveaxis(inexact(Zxx), (freq_axis, time_axis), (-1, -2))
     bins, count = spectra.shape[-1], spectra.shape[-2]
     usual = 2 * (bins - 1) if input_onesided else bins
-    size = usual if nperseg is None else nperseg
-    length = nfft if nfft is not None else size if size == usual + 1 else usual
+    size = usual if nperseg is None else whole_number("istft", "nperseg", nperseg, 1)
+    length = size if size == usual + 1 else usual
+    if nfft is not None:
+        length = whole_number("istft", "nfft", nfft, 1)
     dtype = spectra.real.dtype
-    plan = _plan(size, window, size, noverlap, max(length, size), dtype, shrink=False)
+    plan = _plan("istft", size, window, size, noverlap, max(length, size), dtype, shrink=False)
     if length < size:
         raise ArgumentError(f"istft: nfft is {length}, less than a segment of {size} samples.")
     inverse = fnp.fft.irfft if input_onesided else fnp.fft.ifft
@@ -378,6 +412,7 @@ def istft(
 
 
 def _plan(
+    operation: str,
     length: int,
     window: Window,
     nperseg: int | None,
@@ -386,26 +421,31 @@ def _plan(
     dtype: np.dtype[Any],
     shrink: bool = True,
 ) -> _Segments:
+    if nperseg is not None:
+        nperseg = whole_number(operation, "nperseg", nperseg, 1)
     if isinstance(window, str | tuple | float | int):
         size = 256 if nperseg is None else nperseg
         size = min(size, length) if shrink else size
         if not size:
-            raise ShapeError("a spectrum needs samples; the signal has none along its axis.")
+            raise ShapeError(
+                f"{operation}: a spectrum needs samples; the signal has none along its axis."
+            )
         weights = get_window(window, size)
     else:
         weights = inexact(window)
         size = weights.shape[0] if weights.ndim == 1 else 0
         if weights.ndim != 1 or size > length or nperseg not in (None, size):
             raise ShapeError(
-                f"a window of shape {weights.shape} for segments of {nperseg} of {length} samples."
-                " Pass a vector of the segments' length."
+                f"{operation}: a window of shape {weights.shape} for segments of"
+                f" {nperseg} of {length} samples. Pass a vector of the segments' length."
             )
-    shared = size // 2 if noverlap is None else noverlap
-    bins = size if nfft is None else nfft
+    shared = size // 2 if noverlap is None else whole_number(operation, "noverlap", noverlap, 0)
+    bins = size if nfft is None else whole_number(operation, "nfft", nfft, 1)
     if size < 1 or not 0 <= shared < size or bins < size:
         raise ArgumentError(
-            f"segments of {size} samples, of which {shared} overlap, with transforms of length"
-            f" {bins}: a segment has a sample at least, noverlap is less, and nfft not less."
+            f"{operation}: segments of {size} samples, of which {shared} overlap, with"
+            f" transforms of length {bins}: a segment has a sample at least, noverlap"
+            " is less, and nfft not less."
         )
     return _Segments(weights.astype(dtype), size, size - shared, bins)
 

@@ -18,6 +18,7 @@ from funcgrad._control.choices import is_unknown
 from funcgrad._control.scans import scan
 from funcgrad._core.trace import concrete
 from funcgrad.errors import ArgumentError, MissingOptionError, ShapeError
+from funcgrad.numpy.options import integer
 from funcgrad.scipy.signal.signal_arguments import extended, inexact, one_of, with_axis_last
 from funcgrad.tensor.tensor import ArrayLike, Tensor
 
@@ -140,13 +141,13 @@ def filtfilt(
     >>> filtfilt([0.5, 0.5], [1.0], [0.0, 0.0, 1.0, 0.0, 0.0], padlen=2)
     Tensor([0.  , 0.25, 0.5 , 0.25, 0.  ])
     """
-    if method != "pad":
+    if not isinstance(method, str) or method != "pad":
         raise MissingOptionError(
             f"filtfilt: method={method!r} is not supported, only 'pad', which extends the signal."
         )
     up, down = _normalized("filtfilt", b, a)
     signal = with_axis_last("filtfilt", x, axis)
-    count = 3 * up.shape[0] if padlen is None else padlen
+    count = 3 * up.shape[0] if padlen is None else integer(padlen, "filtfilt", "padlen")
     signal, count = _extended("filtfilt", signal, padtype, count)
     zi = lfilter_zi(up, down)
     for _ in range(2):
@@ -255,7 +256,9 @@ def sosfiltfilt(
     if padlen is None:
         ends = [int(fnp.sum(sections[:, column] == 0)) for column in (2, 5)]
         padlen = 3 * (2 * sections.shape[0] + 1 - min(ends))
-    signal, count = _extended("sosfiltfilt", signal, padtype, padlen)
+    signal, count = _extended(
+        "sosfiltfilt", signal, padtype, integer(padlen, "sosfiltfilt", "padlen")
+    )
     states = sosfilt_zi(sections)
     states = fnp.reshape(states, (states.shape[0], *[1] * (signal.ndim - 1), 2))
     for _ in range(2):
@@ -299,7 +302,7 @@ def _extended(
             f"{operation}: padlen is {count} for a signal of {signal.shape[-1]} samples. It has to"
             " be less; pass a padlen or a longer signal."
         )
-    return extended(signal, count, padtype), count
+    return extended(operation, signal, count, padtype), count
 
 
 def _run(up: Tensor, down: Tensor, signal: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:

@@ -5,7 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 import funcgrad.numpy as fnp
+from funcgrad._control.choices import is_unknown
+from funcgrad._core.specs import normalize_axis
+from funcgrad._core.trace import concrete
 from funcgrad.errors import ArgumentError, ShapeError
+from funcgrad.numpy.options import integer, tolerance
 from funcgrad.tensor.tensor import ArrayLike, Tensor, tensor
 
 
@@ -23,9 +27,41 @@ def one_of(operation: str, name: str, value: object, choices: tuple[object, ...]
     ArgumentError
         It is none of them.
     """
-    if value not in choices:
+    if not (value is None or isinstance(value, str)) or value not in choices:
         words = ", ".join(map(repr, choices))
         raise ArgumentError(f"{operation}: {name}={value!r} is unknown. Choose one of {words}.")
+
+
+def whole_number(operation: str, name: str, value: object, least: int) -> int:
+    """Check that an option is an integer, not less than a bound.
+
+    Raises
+    ------
+    DtypeError
+        It is not an integer.
+    ArgumentError
+        It is less.
+    """
+    number = integer(value, operation, name)
+    if number < least:
+        raise ArgumentError(f"{operation}: {name} is {number}; it has to be {least} at least.")
+    return number
+
+
+def rate(operation: str, fs: ArrayLike) -> ArrayLike:
+    """Check the samples per unit of time: a real number, which may be traced.
+
+    Raises
+    ------
+    DtypeError
+        It is not a real number.
+    ArgumentError
+        It is 0.
+    """
+    known = concrete(tolerance(fs, operation, "fs"))
+    if not is_unknown(known) and known == 0:
+        raise ArgumentError(f"{operation}: fs is {fs!r}; times are divided by it.")
+    return fs
 
 
 def with_axis_last(operation: str, x: ArrayLike, axis: int) -> Tensor:
@@ -37,18 +73,20 @@ def with_axis_last(operation: str, x: ArrayLike, axis: int) -> Tensor:
         The tensor has no such axis.
     """
     value = inexact(x)
-    if not -value.ndim <= axis < value.ndim:
+    if not -value.ndim <= integer(axis, operation, "axis") < value.ndim:
         raise ShapeError(
             f"{operation}: there is no axis {axis} in a signal of shape {value.shape}."
         )
-    return fnp.moveaxis(value, axis, -1)
+    return fnp.moveaxis(value, normalize_axis(axis, value.ndim, operation), -1)
 
 
-def extended(x: Tensor, count: int, kind: str) -> Tensor:
+def extended(operation: str, x: Tensor, count: int, kind: str) -> Tensor:
     """Extend a signal along its last axis at both ends.
 
     Parameters
     ----------
+    operation : str
+        The name of the function, for errors.
     x : Tensor
     count : int
         The number of new values at each end.
@@ -65,8 +103,8 @@ def extended(x: Tensor, count: int, kind: str) -> Tensor:
         return x
     if kind != "zeros" and kind != "constant" and count > x.shape[-1] - 1:
         raise ShapeError(
-            f"an extension by {count} values needs a longer signal than {x.shape[-1]} values. Pass"
-            " a shorter padlen or nperseg."
+            f"{operation}: an extension by {count} values needs a longer signal than {x.shape[-1]}"
+            " values. Pass a shorter padlen or nperseg."
         )
     first, last = x[..., :1], x[..., -1:]
     one = fnp.ones((count,), x.dtype)

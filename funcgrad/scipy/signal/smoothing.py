@@ -11,13 +11,45 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 import funcgrad.numpy as fnp
 from funcgrad.errors import ArgumentError, ShapeError
-from funcgrad.scipy.signal.signal_arguments import one_of, with_axis_last
+from funcgrad.numpy.options import integers, real_number
+from funcgrad.scipy.signal.signal_arguments import one_of, whole_number, with_axis_last
 from funcgrad.tensor.tensor import ArrayLike, Tensor, tensor
+
+
+class _Fit(NamedTuple):
+    """The polynomials of a sliding window: its length, their degree, the derivative, distances."""
+
+    size: int
+    order: int
+    deriv: int
+    delta: float
+
+    @classmethod
+    def of(
+        cls, operation: str, window_length: object, polyorder: object, deriv: object, delta: object
+    ) -> _Fit:
+        """Check the options that users pass.
+
+        Raises
+        ------
+        ArgumentError
+            The degree is not below the window's length, or a number is negative.
+        """
+        size = whole_number(operation, "window_length", window_length, 1)
+        order = whole_number(operation, "polyorder", polyorder, 0)
+        if order >= size:
+            raise ArgumentError(
+                f"{operation}: polyorder is {order}, and window_length {size}; the degree has to"
+                " be less."
+            )
+        distance = real_number(delta, operation, "delta")
+        return cls(size, order, whole_number(operation, "deriv", deriv, 0), distance)
 
 
 def detrend(
@@ -60,7 +92,7 @@ def detrend(
     if type in ("constant", "c"):
         result = value - fnp.mean(value, axis=-1, keepdims=True)
         return fnp.moveaxis(result, -1, axis)
-    breaks = sorted({0, count, *np.ravel(bp).tolist()})
+    breaks = sorted({0, count, *integers(bp, "detrend", "bp")})
     if breaks[-1] > count or breaks[0] < 0:
         raise ArgumentError(f"detrend: breaks {bp} for a signal of {count} samples.")
     pieces = []
@@ -116,12 +148,13 @@ def savgol_coeffs(
     Tensor([-0.085714,  0.342857,  0.485714,  0.342857, -0.085714])
     """
     one_of("savgol_coeffs", "use", use, ("conv", "dot"))
-    _check_window("savgol_coeffs", window_length, polyorder)
+    fit = _Fit.of("savgol_coeffs", window_length, polyorder, deriv, delta)
+    window_length = fit.size
     half = window_length / 2 - 0.5 if window_length % 2 == 0 else window_length // 2
-    place = half if pos is None else pos
+    place = half if pos is None else real_number(pos, "savgol_coeffs", "pos")
     if not 0 <= place < window_length:
         raise ArgumentError(f"savgol_coeffs: pos is {pos}; the window has {window_length} samples.")
-    row = _fitted(np.arange(window_length) - place, np.zeros(1), polyorder, deriv, delta)[0]
+    row = _fitted(np.arange(window_length) - place, np.zeros(1), fit)[0]
     return tensor(row[::-1].copy() if use == "conv" else row)
 
 
@@ -165,9 +198,10 @@ def savgol_filter(
     Tensor([ 1.,  4.,  9., 16., 25.])
     """
     one_of("savgol_filter", "mode", mode, ("interp", "mirror", "nearest", "wrap", "constant"))
-    _check_window("savgol_filter", window_length, polyorder)
+    fit = _Fit.of("savgol_filter", window_length, polyorder, deriv, delta)
+    window_length = fit.size
     value = with_axis_last("savgol_filter", x, axis)
-    weights = np.asarray(savgol_coeffs(window_length, polyorder, deriv, delta, use="dot"))
+    weights = np.asarray(savgol_coeffs(*fit, use="dot"))
     weights = weights.astype(value.real.dtype)
     half, count = window_length // 2, value.shape[-1]
     left = (window_length - 1) // 2  # of an even window the later half is longer, as in SciPy
@@ -184,7 +218,7 @@ def savgol_filter(
             (value[..., :window_length], places[:half]),
             (value[..., count - window_length :], places[window_length - half :]),
         ):
-            rows = _fitted(places, at, polyorder, deriv, delta).astype(value.real.dtype)
+            rows = _fitted(places, at, fit).astype(value.real.dtype)
             ends.append(window @ rows.T)
         middle = inner[..., half - left : half - left + count - 2 * half]
         result = fnp.concatenate([ends[0], middle, ends[1]], axis=-1)
@@ -197,16 +231,9 @@ def savgol_filter(
     return fnp.moveaxis(_sliding(padded, weights), -1, axis)
 
 
-def _check_window(operation: str, window_length: int, polyorder: int) -> None:
-    if polyorder >= window_length:
-        raise ArgumentError(
-            f"{operation}: polyorder is {polyorder}, and window_length {window_length}; the degree"
-            " has to be less."
-        )
-
-
-def _fitted(places: np.ndarray, at: np.ndarray, order: int, deriv: int, delta: float) -> np.ndarray:
+def _fitted(places: np.ndarray, at: np.ndarray, fit_options: _Fit) -> np.ndarray:
     """Rows that take samples at places to a derivative of their polynomial at other places."""
+    _, order, deriv, delta = fit_options
     middle, width = places.mean(), max(np.ptp(places) / 2, 1.0)
     fit = np.linalg.pinv(np.vander((places - middle) / width, order + 1, increasing=True))
     powers = np.zeros((len(at), order + 1))

@@ -15,6 +15,7 @@ import numpy as np
 
 import funcgrad.numpy as fnp
 from funcgrad.errors import ArgumentError, MissingOptionError, ShapeError
+from funcgrad.numpy.options import integer
 from funcgrad.scipy.special import i0e
 from funcgrad.tensor.tensor import ArrayLike, Tensor, tensor
 
@@ -198,6 +199,11 @@ def get_window(window: str | float | tuple[Any, ...], Nx: int, fftbins: bool = T
     if isinstance(window, str):
         name = window
     elif isinstance(window, tuple):
+        if not window or not isinstance(window[0], str):
+            raise ArgumentError(
+                f"get_window: window is {window!r}; a tuple begins with a name, as in"
+                " ('gaussian', 2.0)."
+            )
         name, parameters = window[0], window[1:]
     else:
         name, parameters = "kaiser", (window,)
@@ -214,10 +220,11 @@ def get_window(window: str | float | tuple[Any, ...], Nx: int, fftbins: bool = T
         raise ArgumentError(
             f"get_window: {name!r} is unknown. There are {', '.join(sorted(TAPERS))}."
         )
+    Nx = integer(Nx, "get_window", "Nx")
     if Nx < 1:
         raise ShapeError(f"get_window: Nx is {Nx}; it has to be positive.")
     if Nx == 1:
         return fnp.ones(1)
-    size = Nx + fftbins
+    size = Nx + bool(fftbins)
     values = TAPERS[name](np.arange(float(size)), size - 1, *parameters)
     return tensor(values)[:Nx]
