@@ -101,7 +101,7 @@ def thread_count(threads: SupportsIndex | None, operation: str) -> int | None:
         count = 0 if isinstance(threads, (bool, np.bool_)) else index(threads)
     except TypeError:
         count = 0
-    if count < 1:
+    if not 1 <= count < 2**63:
         raise ArgumentError(
             f"{operation}: threads={threads!r} is not a number of threads. Pass a positive integer,"
             " such as threads=2."

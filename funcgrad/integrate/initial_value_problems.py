@@ -204,7 +204,7 @@ def solve_ivp(
         ("derivative", derivative, ("steps", "adjoint")),
         ("failed", failed, ("raise", "nan", "keep")),
     ):
-        if value not in allowed:
+        if not isinstance(value, str) or value not in allowed:
             raise placed(
                 ArgumentError, f"{name}: {word} has to be one of {allowed}, got {value!r}."
             )

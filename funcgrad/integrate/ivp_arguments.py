@@ -17,6 +17,7 @@ import numpy as np
 import funcgrad.numpy as fnp
 from funcgrad._control.carry import count_of, placed
 from funcgrad._core import pytrees
+from funcgrad._core.specs import dtype_of
 from funcgrad._core.trace import RAW, concrete
 from funcgrad._core.users_values import described, operand
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError, TreeError
@@ -212,8 +213,11 @@ def _absolute(atol: Any, system: System) -> Any:
     sizes = []
     for leaf, y in zip(leaves, system.start, strict=True):
         raw = concrete(operand(leaf, "solve_ivp: atol"))
-        if type(raw) not in RAW or not np.all(np.asarray(raw) >= 0.0):
-            raise placed(ArgumentError, "solve_ivp: atol has to hold known values >= 0.")
+        known = type(raw) in RAW and dtype_of(raw).kind in "biuf"
+        if not known or not np.all(np.asarray(raw) >= 0.0):
+            raise placed(
+                ArgumentError, f"solve_ivp: atol has to hold known values >= 0, got {leaf!r}."
+            )
         array = np.asarray(raw, float)
         if array.shape and array.shape != y.shape:
             raise placed(

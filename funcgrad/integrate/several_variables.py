@@ -7,7 +7,7 @@ Tensor(0.125)
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from funcgrad.errors import ArgumentError, ShapeError
 from funcgrad.integrate.adaptive_integrals import quad
 from funcgrad.integrate.limits import check_integrand, limits_of
 from funcgrad.tensor.tensor import Tensor, wrap
+
+_MOST_NODES: Final = 100_000
+"""Nodes of Gauss' rule: eigenvalues of a matrix of this size, which fills 80 GB."""
 
 
 @watched
@@ -50,7 +53,7 @@ def fixed_quad(
     ShapeError
         The result of ``func`` does not have the nodes along its last axis.
     ArgumentError
-        A limit is infinite or NaN, or n is not positive.
+        A limit is infinite or NaN, or n is not positive, or above 100,000.
 
     See Also
     --------
@@ -68,8 +71,12 @@ def fixed_quad(
     name = "fixed_quad"
     more = check_integrand(name, func, 1, args)
     count = count_of(name, "n", n)
-    if not count:
-        raise placed(ArgumentError, f"{name}: n has to be at least 1, got 0.")
+    if count > _MOST_NODES:
+        raise placed(
+            ArgumentError,
+            f"{name}: n is at most {_MOST_NODES}, got {count}. Split the interval, or use"
+            " fg.integrate.quad.",
+        )
     limits, ends = limits_of(name, a, b, None)
     if limits.kind != "finite":
         raise placed(ArgumentError, f"{name}: the limits have to be finite. Use fg.integrate.quad.")

@@ -27,7 +27,7 @@ from funcgrad.interpolate.checked_samples import (
 )
 from funcgrad.interpolate.cubic_splines import same_ends
 from funcgrad.interpolate.cyclic_bands import solve_bands, solve_cyclic
-from funcgrad.numpy.options import natural
+from funcgrad.numpy.options import integer, natural
 from funcgrad.tensor.tensor import ArrayLike, Tensor
 
 Derivatives: TypeAlias = Sequence[tuple[int, ArrayLike]]
@@ -100,6 +100,7 @@ def make_interp_spline(
     """
     degree = natural(k, _NAME, "k")
     sides = _sides(bc_type)
+    y, axis = array_of(_NAME, "y", y), integer(axis, _NAME, "axis")
     conditions = [_derivatives(side, y, axis) for side in sides]
     beside = [value for pairs in conditions for _, value in pairs]
     samples = read_samples(_NAME, x, y, axis, *beside, least=1, finite=check_finite)
@@ -155,11 +156,11 @@ def _sides(bc_type: object) -> list[Any]:
     return sides
 
 
-def _derivatives(side: object, y: ArrayLike, axis: int) -> list[tuple[int, Tensor]]:
+def _derivatives(side: object, y: Tensor, axis: int) -> list[tuple[int, Tensor]]:
     """Derivatives at an end, with values in the shape of a sample."""
-    if side is None or side in ("not-a-knot", "periodic"):
+    if side is None or (isinstance(side, str) and side in ("not-a-knot", "periodic")):
         return []
-    shape = list(np.shape(y))
+    shape = [*y.shape]
     if shape:
         del shape[axis % len(shape)]
     if isinstance(side, str):

@@ -7,7 +7,7 @@ Tensor([[6.],
 
 from __future__ import annotations
 
-from typing import SupportsIndex
+from typing import Final, SupportsIndex
 
 import funcgrad.numpy as fnp
 from funcgrad._core.specs import normalize_axis
@@ -15,9 +15,12 @@ from funcgrad._core.users_values import ArrayLike, operand
 from funcgrad._hints.lookup import answering
 from funcgrad._primitives.logits import real_value
 from funcgrad._transforms.stop import stop_gradient
-from funcgrad.errors import ShapeError
+from funcgrad.errors import ArgumentError, ShapeError
 from funcgrad.numpy.options import natural, real_number
 from funcgrad.tensor.tensor import Tensor, wrap
+
+_MOST_STEPS: Final = 10_000
+"""Steps of the power method, which ``jit`` writes out one by one."""
 
 
 @answering
@@ -95,7 +98,7 @@ def spectral_norm(
     u : array_like, shape (outputs,)
         The last estimate of the singular vector, at first a random vector.
     steps : int
-        The number of steps of the power method; 0 uses ``u`` as it is.
+        The number of steps of the power method, at most 10,000; 0 uses ``u`` as it is.
     axis : int
         The axis of the outputs: -1 for ``Linear``, 0 for ``Conv`` and for PyTorch's weights.
     epsilon : float
@@ -110,6 +113,8 @@ def spectral_norm(
 
     Raises
     ------
+    ArgumentError
+        There are too many steps.
     ShapeError
         ``u`` has not one element for each output.
 
@@ -140,8 +145,11 @@ def spectral_norm(
     def unit(x: Tensor) -> Tensor:
         return x / fnp.maximum(fnp.linalg.norm(x), least)
 
+    count = natural(steps, "spectral_norm", "steps")
+    if count > _MOST_STEPS:
+        raise ArgumentError(f"spectral_norm: steps is at most {_MOST_STEPS}, got {count}.")
     right = unit(left @ constant)
-    for step in range(natural(steps, "spectral_norm", "steps")):
+    for step in range(count):
         right = unit(left @ constant) if step else right
         left = unit(constant @ right)
     return value / (left @ matrix @ right), left

@@ -143,7 +143,7 @@ def root(
     wanted = with_options(name, options, xtol=xtol, ftol=ftol, maxiter=maxiter, maxfev=None)
     stop = SystemStop(
         tol if wanted["xtol"] is None else wanted["xtol"],
-        wanted["ftol"] or 0.0,
+        0.0 if wanted["ftol"] is None else wanted["ftol"],
         wanted["maxfev"] if wanted["maxiter"] is None else wanted["maxiter"],
     )
     return _solution(

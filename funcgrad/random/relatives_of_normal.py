@@ -24,6 +24,7 @@ from funcgrad._primitives.structural import cast
 from funcgrad._transforms.custom import custom_jvp
 from funcgrad._transforms.stop import stop_gradient
 from funcgrad.errors import ShapeError
+from funcgrad.numpy.options import natural
 from funcgrad.random.gamma_family import loggamma
 from funcgrad.random.parameters import drawn_shape, exponential_of, parameter, require, scaled
 from funcgrad.random.philox import as_dtype, as_shape
@@ -188,7 +189,8 @@ def ball(
     if shape_of(operand(p, "ball")):
         raise ShapeError("ball: p has to be one number; for several balls, use fg.vmap.")
     exponent = parameter(p, DOUBLE, "ball", "p", ())
-    size, lead = (*as_shape(shape, "ball"), *as_shape(d, "ball")), as_shape(shape, "ball")
+    lead = as_shape(shape, "ball")
+    size = as_shape((*lead, natural(d, "ball", "d")), "ball")
     first, second, third = inner_keys(key, 3, "ball")
     logarithms = loggamma(first, 1.0 / exponent, size)
     beyond: Tensor = apply(bits_to_exponential, words_of(second, lead), dtype=DOUBLE)

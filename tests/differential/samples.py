@@ -328,7 +328,7 @@ def optimizers() -> dict[str, Sample]:
     made["accumulate"] = Sample(fg.optim.accumulate, (fg.optim.sgd(0.1), 2), then=_steps)
     made["partition"] = Sample(fg.optim.partition, ({"*": fg.optim.sgd(0.1)},), then=_steps)
     made["minimize"] = Sample(
-        fg.optim.minimize, (_valley, TREE, fg.optim.sgd(0.1)), {"max_steps": 2}
+        fg.optim.minimize, (_valley, TREE, fg.optim.sgd(0.1)), {"max_steps": 2, "tol": 1e-3}
     )
     made["apply_updates"] = Sample(fg.optim.apply_updates, (TREE, TREE))
     return {f"fg.optim.{name}": sample for name, sample in made.items()}
@@ -346,7 +346,7 @@ def projections() -> dict[str, Sample]:
 
 def proximal() -> dict[str, Sample]:
     """Proximal operators, and their solver."""
-    prox, square = fg.optim.prox, lambda x: (x - 2.0) ** 2
+    prox, square = fg.optim.prox, lambda x, *args: (x - 2.0) ** 2
     made = {name: Sample(getattr(prox, name), (TREE, 1.0)) for name in ("group", "l1", "simplex")}
     made["box"] = Sample(prox.box, (TREE, 0.0, {"a": 1.0, "b": (2.0, None)}))
     made["nuclear"] = Sample(prox.nuclear, (np.diag([3.0, 1.0]), 0.5))

@@ -16,6 +16,7 @@ from funcgrad._core.specs import dtype_of, shape_of
 from funcgrad._core.trace import Value
 from funcgrad._primitives import matrix_functions
 from funcgrad._primitives.structural import cast
+from funcgrad._transforms.arguments import check_function
 from funcgrad.errors import ArgumentError, ShapeError
 from funcgrad.numpy.decompositions import eig as eig_of
 from funcgrad.numpy.linear_systems import solve
@@ -176,6 +177,8 @@ def funm(
 
     Raises
     ------
+    FunctionError
+        ``func`` is not a function.
     MatrixShapeError
         The matrices are not square.
     DegenerateError
@@ -191,6 +194,7 @@ def funm(
     Tensor([[1.        , 0.66666667],
             [0.        , 2.        ]])
     """
+    check_function("funm", func)
     matrix = wrap(_in_dtype(A, dtype, "funm"))
     values, vectors = eig_of(matrix, failed=failed)
     scaled = vectors * fnp.asarray(func(values))[..., None, :]

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 import funcgrad.numpy as fnp
-from funcgrad._core.specs import normalize_axis
+from funcgrad._core.specs import normalize_axis, shape_of
 from funcgrad._core.users_values import operand
 from funcgrad._primitives.convolution import convolve as sliding_products
 from funcgrad.errors import ArgumentError, ShapeError
@@ -232,6 +232,8 @@ def _filtered(
                 f" {-(size // 2)} and at most {(size - 1) // 2}."
             )
         widths.append((before, size - 1 - before))
+    if shape_of(operand(cval, name)):
+        raise ShapeError(f"{name}: cval has to be one number, got {cval!r}.")
     if not image.size:
         return image
     if kernel.dtype.kind != "c" or image.dtype.kind == "c":

@@ -9,7 +9,7 @@ Tensor([1. , 0.5])
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
@@ -20,7 +20,7 @@ import funcgrad.numpy as fnp
 from funcgrad._core.specs import normalize_axis
 from funcgrad._core.users_values import checked_dtype, operand
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
-from funcgrad.numpy.options import integer
+from funcgrad.numpy.options import integers
 from funcgrad.tensor.tensor import ArrayLike, Tensor
 
 Modes: TypeAlias = str | Sequence[str]
@@ -104,10 +104,10 @@ def axes_of(name: str, axes: int | Sequence[int] | None, rank: int) -> list[int]
     """
     if axes is None:
         return [*range(rank)]
-    chosen = [*axes] if isinstance(axes, Iterable) else [axes]
-    numbers = [normalize_axis(integer(axis, name, "axes"), rank, name) for axis in chosen]
+    chosen = integers(axes, name, "axes")
+    numbers = [normalize_axis(axis, rank, name) for axis in chosen]
     if len({*numbers}) < len(numbers):
-        raise ArgumentError(f"{name}: the axes {tuple(chosen)} are not all different.")
+        raise ArgumentError(f"{name}: the axes {chosen} are not all different.")
     return numbers
 
 

@@ -93,9 +93,13 @@ def _gaussian(
 ) -> Tensor:
     if radius is None:
         width = real_number(sigma, name, "sigma")
-        count = int(real_number(truncate, name, "truncate") * width + 0.5)
-        if count < 0 or not np.isfinite(width):
-            raise ArgumentError(f"{name}: sigma has to be a positive number, not {width}.")
+        widths = real_number(truncate, name, "truncate")
+        reach = widths * width + 0.5
+        if not np.isfinite(reach) or int(reach) < 0:
+            raise ArgumentError(
+                f"{name}: sigma and truncate have to be positive numbers, not {width} and {widths}."
+            )
+        count = int(reach)
     else:
         count = natural(radius, name, "radius")
     weights = _gaussian_weights(sigma, natural(order, name, "order"), count)
@@ -263,7 +267,7 @@ def uniform_filter(
         strict=True,
     )
     for axis, count, one_mode, place in options:
-        if count != 1:
+        if integer(count, name, "size") != 1:
             image = _uniform(name, image, count, axis, one_mode, cval, place)
     return image
 

@@ -17,7 +17,7 @@ from funcgrad._core.specs import normalize_axis
 from funcgrad._core.users_values import operand
 from funcgrad._primitives.matrices import real_dtype
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
-from funcgrad.numpy.options import integer, natural, real_number
+from funcgrad.numpy.options import integer, natural, real_number, sequence
 from funcgrad.scipy.ndimage.boundaries import image_of, per_axis
 from funcgrad.scipy.ndimage.resampling import prepared, sampled, side_of, with_outside
 from funcgrad.tensor.tensor import ArrayLike, Tensor
@@ -171,7 +171,9 @@ def affine_transform(
     rank = image.ndim
     shape = image.shape
     if output_shape is not None:
-        shape = tuple(natural(size, name, "output_shape") for size in output_shape)
+        shape = tuple(
+            natural(n, name, "output_shape") for n in sequence(output_shape, name, "output_shape")
+        )
     square = _real(name, "matrix", matrix, image, 2)
     if square.ndim == 2 and square.shape[1] == rank + 1 and square.shape[0] in (rank, rank + 1):
         offsets = [square[axis, rank] for axis in range(rank)]

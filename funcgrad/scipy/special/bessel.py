@@ -294,6 +294,7 @@ def bessel_jn(z: ArrayLike, *, v: int, n_iter: int = 50) -> Tensor:
     Tensor([[1.        , 0.76519769],
             [0.        , 0.44005059]])
     """
+    v = integer(v, "bessel_jn", "v")
     if v < 0:
         raise ArgumentError(f"bessel_jn: v is {v}; orders go from 0 to v, which is not negative.")
     at = fnp.asarray(z)

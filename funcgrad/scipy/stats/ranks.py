@@ -117,7 +117,7 @@ def rankdata(
     Tensor([1, 2, 3, 2])
     """
     _check_policy("rankdata", nan_policy)
-    if method not in ("average", "min", "max", "dense", "ordinal"):
+    if not isinstance(method, str) or method not in ("average", "min", "max", "dense", "ordinal"):
         raise ArgumentError(
             f'rankdata: the method is {method!r}. It is "average", "min", "max", "dense" or'
             ' "ordinal".'
@@ -192,8 +192,8 @@ def sem(
     return fnp.std(values, axis=axis, ddof=ddof, keepdims=keepdims) / count**0.5
 
 
-def _check_policy(operation: str, nan_policy: str) -> None:
-    if nan_policy != "propagate":
+def _check_policy(operation: str, nan_policy: object) -> None:
+    if not isinstance(nan_policy, str) or nan_policy != "propagate":
         raise MissingOptionError(
             f'{operation}: nan_policy={nan_policy!r} is not supported, only "propagate". Choose the'
             " values that are not NaN before the call."
