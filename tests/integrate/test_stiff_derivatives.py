@@ -67,8 +67,10 @@ def test_derivatives_of_stiff_solutions_in_both_modes_and_to_second_order(method
 
 @every_method
 def test_the_adjoint_equation_is_solved_by_the_same_method(method: str) -> None:
-    by_adjoint = fg.jit(fg.jacrev(end(method, 1e-7, derivative="adjoint")))(RATES * 0.2)
-    by_steps = fg.jit(fg.jacrev(end(method, 1e-9)))(RATES * 0.2)
+    # So mild that the way back, on which errors grow by exp(4.8), does not lose the solution.
+    mild = np.array([4.0, 0.6, 0.04])
+    by_adjoint = fg.jit(fg.jacrev(end(method, 1e-7, derivative="adjoint")))(mild)
+    by_steps = fg.jit(fg.jacrev(end(method, 1e-9)))(mild)
     np.testing.assert_allclose(by_adjoint, by_steps, rtol=2e-3, atol=2e-5)
 
 

@@ -123,6 +123,10 @@ CASES: dict[Any, list[Case]] = {
         _(plain(SCIPY.fractional_matrix_power, -1), ZERO),
         _(plain(SCIPY.fractional_matrix_power, 0.3, dtype=complex), ZERO),
     ],
+    SCIPY.funm: [
+        _(plain(SCIPY.funm, fnp.exp), INFINITE),
+        _(plain(SCIPY.funm, fnp.exp), np.diag([1.0, 1.0], 1), 1),
+    ],
     SCIPY.inv: [_(plain(SCIPY.inv, assume_a="sym"), ZERO)],
     SCIPY.logm: [_(plain(SCIPY.logm), ZERO), _(plain(SCIPY.logm), -ONE)],
     SCIPY.lstsq: [_(lambda a, failed: SCIPY.lstsq(a, V, failed=failed)[0], INFINITE)],
@@ -150,6 +154,10 @@ CASES: dict[Any, list[Case]] = {
         _(lambda a, failed: SCIPY.polar(a, failed=failed)[0], ZERO, 1),
     ],
     SCIPY.qr: [_(plain(SCIPY.qr), ZERO, 1), _(plain(SCIPY.qr, mode="r"), ZERO, 1)],
+    SCIPY.qr_multiply: [
+        _(plain(SCIPY.qr_multiply, V), ZERO, 1),
+        _(plain(SCIPY.qr_multiply, V, "left"), ZERO, 1),
+    ],
     SCIPY.rq: [_(plain(SCIPY.rq), ZERO, 1)],
     SCIPY.solve: [
         _(lambda a, failed, k=kind: SCIPY.solve(a, V, assume_a=k, failed=failed), ZERO)
@@ -228,7 +236,7 @@ def test_another_word_is_refused(function: Any) -> None:
     ]
     special = {"b": V, "d": V, "e": V[:2], "n": -1, "t": 0.5, "q": ONE, "l_and_u": (0, 0)}
     special |= {"ab": V[None], "c_or_cr": V, "c": V, "c_and_lower": (ONE, True)}
-    special |= {"lu_and_piv": (ONE, np.arange(3))}
+    special |= {"lu_and_piv": (ONE, np.arange(3)), "func": fnp.exp}
     args = [special.get(p.name, GOOD[0]) for p in required]
     if function in (NUMPY.tensorinv,):
         args.append(1)

@@ -43,8 +43,11 @@ POLES_AT_ZERO = frozenset(
 # SciPy's function does not come back from an infinite argument.
 ENDLESS_AT_INFINITY = frozenset({"hyp1f1"})
 
+# Which of equal elements comes first is not said: machine code sorts short lines.
+OF_ANY_ORDER = frozenset({"argpartition"})
+
 EXCUSED = {
-    "special numbers": ENDLESS_AT_INFINITY,
+    "special numbers": ENDLESS_AT_INFINITY | OF_ANY_ORDER,
     "derivatives at zero": POLES_AT_ZERO | ENDLESS_AT_INFINITY,
     "samples": WITHOUT_SAMPLES,
     "kinds of samples": WITHOUT_SAMPLES,

@@ -45,14 +45,14 @@ def _log_left_of_vonmises(w: Tensor, kappa: Tensor) -> Tensor:
 def _vonmises_below(z: Tensor, kappa: Tensor) -> Tensor:
     turns = _turns(z)
     w = z - 2 * math.pi * turns
-    tail = fnp.exp(_log_left_of_vonmises(-fnp.abs(w), kappa))
+    tail = fnp.exp(_log_left_of_vonmises(fnp.where(w < 0, w, -w), kappa))
     return turns + fnp.where(w < 0, tail, 1 - tail)
 
 
 def _log_vonmises_below(z: Tensor, kappa: Tensor) -> Tensor:
     turns = _turns(z)
     w = z - 2 * math.pi * turns
-    inner = _log_left_of_vonmises(-fnp.abs(w), kappa)
+    inner = _log_left_of_vonmises(fnp.where(w < 0, w, -w), kappa)
     inner = fnp.where(w < 0, inner, fnp.log1p(-fnp.exp(fnp.where(w < 0, -1.0, inner))))
     once = turns == 0
     return fnp.where(once, inner, fnp.log(turns + fnp.exp(fnp.where(once, 0.0, inner))))

@@ -203,7 +203,14 @@ def _truncated_quantile(q: Tensor, a: Tensor, b: Tensor) -> Tensor:
     z = special.ndtri_exp(fnp.logaddexp(start, level))
     z = fnp.where(left, z, -z)
     z = fnp.minimum(fnp.maximum(z, a), b)
-    return chosen(inner, z, fnp.where(q == 0, a, b))
+    if inner is True:
+        return z
+    first, last = _ends(a, b)
+    end, density = fnp.where(q == 0, a, b), fnp.where(q == 0, first, last)
+    known = density > 0
+    # The first terms of the series about an end, where q is 0 or 1, for derivatives.
+    step = fnp.where(known, q - fnp.where(q == 0, 0.0, 1.0), 0.0) / fnp.where(known, density, 1.0)
+    return chosen(inner, z, end + step + fnp.where(known, end, 0.0) * step**2 / 2)
 
 
 def _ends(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:

@@ -103,7 +103,8 @@ BROADCASTS: dict[str, Callable[..., Any]] = {
     "whole sum": lambda m, b: fnp.sum((m - b) ** 2),
     "whole sums": lambda m, b: (fnp.sum(m * b), fnp.max(m - b), fnp.min(m + b), m + b),
     "sums of rows": lambda m, b: fnp.sum(m * fnp.exp(-abs(b)), 1),
-    "sums of columns": lambda m, b: fnp.sum(m * b, 0),
+    "sums of columns": lambda m, b: fnp.sum((m * b - 1.0) ** 2 * m, 0),
+    "short sums of columns": lambda m, b: fnp.sum(m * b, 0),
     "sums of both": lambda m, b: (fnp.sum(m * b, 0), fnp.sum(m * b, 1)),
     "repeated": lambda m, b: fnp.broadcast_to(b, m.shape) + fnp.zeros_like(m),
     "joined": lambda m, b: fnp.concatenate([m * b, m + b]),
@@ -115,11 +116,14 @@ BROADCASTS: dict[str, Callable[..., Any]] = {
 @pytest.mark.usefixtures("eager")
 @pytest.mark.parametrize("name", BROADCASTS)
 def test_nests_of_several_loops(name: str) -> None:
-    """The first shape is that which threads share; two of the others take turns."""
+    """The first shape is that which threads share; two of the others take turns.
+
+    Nests whose totals of columns lie in registers take less time than is worth sharing.
+    """
     turn = list(BROADCASTS).index(name)
     others = in_turn([(37, 8), (3, 517), (517, 3), (2, 9001)], turn, 2)
     for shape in ((40, 33), *others):
-        least = shape == (40, 33) and name != "sums of both"
+        least = shape == (40, 33) and name not in {"sums of both", "short sums of columns"}
         agree(BROADCASTS[name], numbers(shape), numbers(shape[1:]), least=least)
 
 
