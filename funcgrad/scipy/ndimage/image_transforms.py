@@ -228,7 +228,7 @@ def rotate(
     Raises
     ------
     ShapeError, ArgumentError, DtypeError
-        The image has less than two axes, or an option is unknown.
+        The image has less than two axes, an option is unknown, or the angle is not finite.
 
     Examples
     --------
@@ -255,6 +255,8 @@ def rotate(
     sizes = shape = moved.shape[:2]
     if reshape:
         degrees = real_number(angle, name, "angle")
+        if not math.isfinite(degrees):
+            raise ArgumentError(f"{name}: the angle has to be finite, got {degrees}.")
         shape = _turned_shape(sizes, degrees)
     matrix = fnp.stack([fnp.stack([cosine, sine]), fnp.stack([-sine, cosine])])
     middle = [(size - 1) / 2 for size in shape]
