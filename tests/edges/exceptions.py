@@ -48,6 +48,21 @@ _OF_COMPLEX_NUMBERS = Excuse(
     "the slope is a difference of values near 1e200",
 )
 
+_SECOND_OVERFLOWS = Excuse(lambda x: x == 1e-200, "the second derivative, 1e400, overflows")
+_SQUARE_OVERFLOWS = Excuse(
+    lambda x: abs(x) == 1e200,
+    "the second derivative is a product of a density, 0, and of an infinite square",
+)
+_NEAR_ZERO = Excuse(
+    lambda x: 0 <= x < 1e-100,
+    "an infinite derivative at the end of the support is a product of 0 and infinity",
+)
+_AT_MODE = Excuse(
+    lambda x: abs(x) in {0.0, 1e-200, 1e200},
+    "the second derivative is 0, to the rounding of a sum",
+)
+_SUBNORMAL = Excuse(lambda x: x == -1e200, "the second derivative is a subnormal number")
+
 _NO_LABEL = Excuse(lambda _, y: abs(y) > 1, "a label is a probability, from 0 to 1")
 
 EXCUSES: Final = MappingProxyType(
@@ -94,12 +109,45 @@ EXCUSES: Final = MappingProxyType(
             lambda x: x == 800, "the square of the probability 1e-173 underflows"
         ),
         **dict.fromkeys(
-            ("stats.gumbel_l.isf", "stats.gumbel_r.ppf", "stats.weibull_min.isf"),
-            Excuse(lambda x: x == 1e-200, "the second derivative, 1e400, overflows"),
+            """stats.gumbel_l.isf stats.gumbel_r.ppf stats.weibull_min.isf stats.rayleigh.isf
+            stats.skewnorm.ppf stats.skewnorm.isf stats.gennorm.ppf stats.gennorm.isf""".split(),
+            _SECOND_OVERFLOWS,
+        ),
+        **dict.fromkeys(
+            """stats.rayleigh.pdf stats.skewnorm.pdf stats.skewnorm.logcdf
+            stats.skewnorm.sf""".split(),
+            _SQUARE_OVERFLOWS,
+        ),
+        **dict.fromkeys("stats.f.pdf stats.f.logcdf stats.f.sf stats.f.logsf".split(), _NEAR_ZERO),
+        "stats.f.cdf": Excuse(
+            lambda x: _NEAR_ZERO.where(x) or _SQUARE_OVERFLOWS.where(x), _NEAR_ZERO.why
+        ),
+        "stats.invgamma.isf": Excuse(
+            lambda x: x == 1, "the slope at an end is a product of 0 and infinity"
+        ),
+        "stats.invgamma.ppf": Excuse(
+            lambda x: 0 <= x < 1e-100,
+            "the infinite slope at an end is a product of 0 and infinity",
+        ),
+        "stats.invgamma.logsf": Excuse(
+            lambda x: 0 < x < 1e-100 or x == 1e200,
+            "far out the density underflows, and its slope is a product of 0 and infinity",
+        ),
+        "stats.genextreme.ppf": Excuse(
+            lambda x: x in {1.0, 1e-200}, "derivatives at an end are products of 0 and infinity"
+        ),
+        "stats.genextreme.isf": Excuse(
+            lambda x: x in {0.0, 1e-200}, "derivatives at an end are products of 0 and infinity"
+        ),
+        **dict.fromkeys(("stats.genextreme.logpdf", "stats.genextreme.logcdf"), _SUBNORMAL),
+        **dict.fromkeys(
+            [f"stats.vonmises.{name}" for name in ("cdf", "sf", "logcdf", "logsf")],
+            _AT_MODE,
         ),
         **dict.fromkeys(
             """stats.beta.pdf stats.chi2.pdf stats.chi2.logcdf stats.gamma.pdf stats.lognorm.logpdf
-            stats.lognorm.pdf stats.lognorm.cdf stats.lognorm.sf stats.lognorm.logsf""".split(),
+            stats.lognorm.pdf stats.lognorm.cdf stats.lognorm.sf stats.lognorm.logsf
+            stats.invgamma.pdf stats.invgamma.cdf stats.invgamma.sf""".split(),
             _OF_NOTHING,
         ),
     }

@@ -209,7 +209,7 @@ def _truncated_quantile(q: Tensor, a: Tensor, b: Tensor) -> Tensor:
     end, density = fnp.where(q == 0, a, b), fnp.where(q == 0, first, last)
     known = density > 0
     # The first terms of the series about an end, where q is 0 or 1, for derivatives.
-    step = fnp.where(known, q - fnp.where(q == 0, 0.0, 1.0), 0.0) / fnp.where(known, density, 1.0)
+    step = fnp.where(known, fnp.where(q == 0, q, q - 1), 0.0) / fnp.where(known, density, 1.0)
     return chosen(inner, z, end + step + fnp.where(known, end, 0.0) * step**2 / 2)
 
 

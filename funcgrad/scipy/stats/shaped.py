@@ -332,6 +332,22 @@ def _log_f_above(z: Tensor, dfn: Tensor, dfd: Tensor) -> Tensor:
     return log_betaincc(0.5 * dfn, other, _share_of(z, dfn, dfd), power)
 
 
+def _f_quantile(q: Tensor, dfn: Tensor, dfd: Tensor, upper: bool = False) -> Tensor:
+    """By the inverse for the share that is smaller: where the other is 1, its slope is lost."""
+    half, other = 0.5 * dfn, 0.5 * dfd
+    if upper:
+        low = q > special.betaincc(half, other, 0.5)
+        near = special.betainccinv(half, other, fnp.where(low, q, 0.5))
+        far = special.betaincinv(other, half, fnp.where(low, 0.5, q))
+    else:
+        low = q < special.betainc(half, other, 0.5)
+        near = special.betaincinv(half, other, fnp.where(low, q, 0.5))
+        far = special.betainccinv(other, half, fnp.where(low, 0.5, q))
+    # At 0 the slope of the inverse may be infinite, and counts once.
+    rest = 1 - fnp.where(near > 0, near, 0.0)
+    return dfd * fnp.where(low, near, 1 - far) / (dfn * fnp.where(low, rest, far))
+
+
 def _f_variance(dfn: Tensor, dfd: Tensor) -> Tensor:
     def moment(n: Tensor) -> Tensor:
         return 2 * n * n * (dfn + n - 2) / (dfn * (n - 2) ** 2 * (n - 4))
@@ -358,17 +374,8 @@ f = ContinuousDistribution(
     above=_f_above,
     log_below=_log_f_below,
     log_above=_log_f_above,
-    # Both shares come from their own inverses, so that neither is 1 minus the other.
-    quantile=lambda q, dfn, dfd: (
-        dfd
-        * special.betaincinv(dfn / 2, dfd / 2, q)
-        / (dfn * special.betainccinv(dfd / 2, dfn / 2, q))
-    ),
-    upper_quantile=lambda q, dfn, dfd: (
-        dfd
-        * special.betainccinv(dfn / 2, dfd / 2, q)
-        / (dfn * special.betaincinv(dfd / 2, dfn / 2, q))
-    ),
+    quantile=_f_quantile,
+    upper_quantile=lambda q, dfn, dfd: _f_quantile(q, dfn, dfd, True),
     expectation=lambda dfn, dfd: _moment_above(dfd, 2.0, lambda n: n / (n - 2)) + 0 * dfn,
     variance=_f_variance,
     uncertainty=_f_entropy,

@@ -456,3 +456,16 @@ def test_shapes_that_do_not_broadcast(name: str) -> None:
             named[wrong] = np.full(3, named[wrong])
             with pytest.raises(ShapeError, match="broadcast"):
                 getattr(distribution, method)(np.array([0.5, 0.25]), **named)
+
+
+def test_slopes_of_probabilities_and_quantiles_where_formulas_change() -> None:
+    slope = fg.grad(lambda x: stats.vonmises.cdf(x, 2.0))(0.0)
+    assert_allclose(slope, stats.vonmises.pdf(0.0, 2.0), rtol=1e-14)
+    for q in (0.0, 1.0):  # the ends, at which the density is not 0
+        z = stats.truncnorm.ppf(q, -0.5, 2.0)
+        slope = fg.grad(lambda q: stats.truncnorm.ppf(q, -0.5, 2.0))(q)
+        assert_allclose(slope * stats.truncnorm.pdf(z, -0.5, 2.0), 1.0, rtol=1e-13)
+    for q in (1e-30, 1e-4, 0.5):  # of a share of 1 the slope is lost
+        z = stats.f.ppf(q, 0.5, 7.0)
+        slope = fg.grad(lambda q: stats.f.ppf(q, 0.5, 7.0))(q)
+        assert_allclose(slope * stats.f.pdf(z, 0.5, 7.0), 1.0, rtol=1e-12)
