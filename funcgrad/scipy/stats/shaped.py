@@ -344,8 +344,8 @@ def _f_quantile(q: Tensor, dfn: Tensor, dfd: Tensor, upper: bool = False) -> Ten
         near = special.betaincinv(half, other, fnp.where(low, q, 0.5))
         far = special.betainccinv(other, half, fnp.where(low, 0.5, q))
     # At 0 the slope of the inverse may be infinite, and counts once.
-    rest = 1 - fnp.where(near > 0, near, 0.0)
-    return dfd * fnp.where(low, near, 1 - far) / (dfn * fnp.where(low, rest, far))
+    complement = 1 - fnp.where(near > 0, near, 0.0)
+    return dfd * fnp.where(low, near, 1 - far) / (dfn * fnp.where(low, complement, far))
 
 
 def _f_variance(dfn: Tensor, dfd: Tensor) -> Tensor:
