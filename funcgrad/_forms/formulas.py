@@ -128,7 +128,7 @@ def _written(equation: Equation, operands: Sequence[Formula]) -> Formula:
         reason = "contains a program" if programs else "has several results"
         place = f" at {equation.source}" if equation.source else ""
         raise ProgramError(
-            f"to_latex: {equation.name}{place} {reason}, which is no formula. print(program) lists"
+            f"to_latex: {equation.name}{place} {reason}, so it has no formula. print(program) lists"
             " the operations."
         )
     match equation.operation.operator, list(operands):

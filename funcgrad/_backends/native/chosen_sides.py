@@ -237,7 +237,7 @@ _QUIET: Final = (Elementwise, Movement, Reduction, Contraction, Scan, Random)
 
 
 def _never_raises(equation: Equation) -> bool:
-    """Whether an equation, and those of the programs inside, never raise an error."""
+    """Whether an equation, and every equation of the programs inside, never raises an error."""
     operation, structure = equation.operation, equation.operation.structure
     if operation.is_foreign:
         return False

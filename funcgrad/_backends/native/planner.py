@@ -203,7 +203,7 @@ def _ufunc_of(equation: Equation) -> np.ufunc | None:
     if isinstance(structure, Elementwise) and structure.ufunc:
         try:
             ufunc = resolve_name(structure.ufunc)
-        except (ImportError, AttributeError):  # of which the operation tells when it is called back
+        except (ImportError, AttributeError):  # called back, the operation says what is missing
             return None
     return ufunc if isinstance(ufunc, np.ufunc) else None
 

@@ -77,15 +77,16 @@ class Family:
     Attributes
     ----------
     words : tuple of str
-        The numbers of the first one.
+        The numbers of the first program.
     holes : frozenset of int
         The numbers that differ.
     texts : sequence of str
-        The functions that read these numbers from a table; the first one's, if there are no holes.
+        The functions that read these numbers from a table. Without holes: the
+        first program's functions.
     objects : dict
         Their object files, and the names of the shared functions that these call, by level.
     first : dict
-        The same of the first one's own code, which equal programs share.
+        The same for the first program's own code, which equal programs share.
     is_refused : bool
         Whether LLVM refuses them.
     """
@@ -170,7 +171,7 @@ def _numbers(text: str) -> list[_Number]:
 
 
 def _likely(numbers: Sequence[_Number], differing: frozenset[int]) -> frozenset[int]:
-    """Numbers that will differ in other sizes: those of whole vectors, masks, places in memory."""
+    """Numbers that will differ in other sizes: counts of whole vectors, masks, addresses."""
     sizes = {int(numbers[place].word) for place in differing if numbers[place].kind == "i64"}
     whole = {str(size // width * width) for size in sizes for width in _VECTORS} - {"0"}
     likely, is_offset = set[int](), False
@@ -185,7 +186,7 @@ def _likely(numbers: Sequence[_Number], differing: frozenset[int]) -> frozenset[
 def _with_holes(
     texts: Sequence[str], numbers: Sequence[Sequence[_Number]], holes: frozenset[int]
 ) -> list[str]:
-    """The texts with values from a table in the place of some numbers."""
+    """The texts, in which some numbers are read from a table instead."""
     slots = {place: slot for slot, place in enumerate(sorted(holes))}
     changed, place = list[str](), 0
     for text, some in zip(texts, numbers, strict=True):
