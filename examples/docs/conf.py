@@ -87,6 +87,7 @@ try_examples_preamble = "%pip install -q funcgrad"
 html_theme = "pydata_sphinx_theme"
 html_title = "funcgrad"
 html_theme_options = {
+    "header_links_before_dropdown": 7,
     "navigation_with_keys": False,
     "show_prev_next": False,
     "show_toc_level": 2,

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from funcgrad import errors
+
 DOCS = Path(__file__).resolve().parents[2] / "examples" / "docs"
 
 _OPENING = re.compile(r"(?P<fence>`{3,}|:{3,})\{code-cell\}")
@@ -103,11 +105,20 @@ def _run_cell(cell: Cell, text: str, path: Path, namespace: dict[str, Any]) -> N
         if isinstance(last, ast.Expr):
             _show(eval(compile(ast.Expression(last.value), str(path), "eval"), namespace))
     except Exception as error:
-        if "raises-exception" not in cell.tags:
+        promised = _error_of_section(text, cell)
+        if "raises-exception" not in cell.tags or promised not in ("", type(error).__name__):
             raise CellError(_told(error, cell, text, path)) from error
         return
     if "raises-exception" in cell.tags:
         raise CellError(f"{path.name}:{cell.line}: this cell is tagged raises-exception, and runs.")
+
+
+def _error_of_section(text: str, cell: Cell) -> str:
+    """The class of errors that the heading above a cell names; empty if it names none."""
+    above = text.splitlines()[: cell.line]
+    heading = next((line for line in reversed(above) if line.startswith("#")), "")
+    word = heading.lstrip("# ").partition(":")[0]
+    return word if word in errors.__all__ else ""
 
 
 def _show(value: Any) -> None:

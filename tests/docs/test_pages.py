@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from funcgrad import errors
 from tests.docs.pages import DOCS, CellError, cells, pages, run
 from tests.together import together
 
@@ -69,6 +70,19 @@ def test_cells_are_found() -> None:
     assert third.tags == {"raises-exception", "remove-output"}
     assert third.code == "1 / 0"
     assert PAGE.splitlines()[third.line - 1] == "1 / 0"
+
+
+def test_the_error_is_the_one_that_the_heading_names() -> None:
+    page = PAGE.replace("# A page", "# ScalarError: a page")
+    with pytest.raises(CellError, match="ZeroDivisionError"):
+        run(page, Path("page.md"))
+    raised = "from funcgrad.errors import ScalarError\nraise ScalarError"
+    run(page.replace("1 / 0", raised), Path("page.md"))
+
+
+def test_troubleshooting_names_every_error() -> None:
+    text = (DOCS / "troubleshooting.md").read_text("utf-8")
+    assert not [name for name in errors.__all__ if name not in text]
 
 
 def test_cells_share_a_namespace_that_pickle_finds() -> None:
