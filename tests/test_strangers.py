@@ -300,3 +300,15 @@ def test_a_reduction_takes_any_axes_of_its_operand(way: Any) -> None:
         f = way(lambda x, axis=axis: extend.apply(mean_of_squares, x, axis=axis, keepdims=False))
         g = way(lambda x, axis=axis: fnp.mean(fnp.square(x), axis=axis))
         assert_allclose(f(X), g(X))
+
+
+def test_functions_without_a_module() -> None:
+    # As `exec` makes them in an empty namespace: their __module__ is None.
+    code = """
+import funcgrad as fg
+twice = fg.extend.elementwise("twice", lambda x: 2 * x, partials=(lambda y, x: 2.0,))
+slopes = [fg.jit(fg.grad(lambda x: fg.extend.apply(twice, x)), backend=name)(1.0) for name in names]
+"""
+    namespace: dict[str, Any] = {"names": ["numpy", None]}
+    exec(code, namespace)
+    assert namespace["slopes"] == [2.0, 2.0]

@@ -81,6 +81,7 @@ jupyterlite_bind_ipynb_suffix = False
 global_enable_try_examples = True
 try_examples_global_button_text = "Run in the browser"
 try_examples_preamble = "%pip install -q funcgrad"
+try_examples_global_warning_text = "Run the cells in order: the first one installs funcgrad."
 
 # -------------------------------------------------------------------------------------------- looks
 

@@ -349,8 +349,8 @@ def map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = None) ->
 def map_with_path(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = None) -> Any:
     """Apply a function like `map`, with the path of each leaf as its first argument.
 
-    >>> map_with_path(lambda path, leaf: key_path_text(path, "x"), {"a": 1, "b": [2]})
-    {'a': "x['a']", 'b': ["x['b'][0]"]}
+    >>> map_with_path(lambda path, leaf: (path[-1], leaf), {"a": 1, "b": [2]})
+    {'a': ("['a']", 1), 'b': [('[0]', 2)]}
     """
     _check_function("map_with_path", f)
     paths = iter(structure(tree, is_leaf).key_paths())

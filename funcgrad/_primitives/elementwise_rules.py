@@ -26,9 +26,9 @@ def elementwise_result(
 
     Examples
     --------
-    >>> from funcgrad._core.specs import spec_of
+    >>> from funcgrad.extend import Spec
     >>> rule = elementwise_result("hypot", np.hypot)
-    >>> rule(spec_of(np.zeros((3, 1))), spec_of(np.zeros(2, np.float32)))
+    >>> rule(Spec((3, 1), np.dtype("float64")), Spec((2,), np.dtype("float32")))
     Spec(shape=(3, 2), dtype=dtype('float64'), weak=False)
     """
 

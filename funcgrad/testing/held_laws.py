@@ -107,7 +107,7 @@ def holds(
         title = getattr(f, "__name__", type(f).__name__)
         # Hypothesis writes code with the name, so it has to be an identifier.
         test.__name__ = test.__qualname__ = title if title.isidentifier() else "function"
-        test.__module__ = getattr(f, "__module__", __name__)
+        test.__module__ = getattr(f, "__module__", None) or __name__
         test.__doc__ = f"The laws {', '.join(map(_name, of_laws))} hold."
         drawn = testers.given(args=points, seed=st.integers(0, 2**32 - 1))(test)
         return pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from examples.docs.building import written_pages
 from examples.docs.building.docstrings import completed
+from examples.docs.building.example_imports import with_imports
 from examples.docs.building.public_names import Entry, all_entries, entries, public_modules
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def _prepare(
     _app: Sphinx, _what: str, _name: str, value: Any, _options: Any, lines: list[str]
 ) -> None:
     """Complete a docstring; escape literal stars and bars before its examples (``*args``)."""
-    lines[:] = completed(value, lines)
+    lines[:] = with_imports(value, completed(value, lines))
     end = lines.index("Examples") if "Examples" in lines else len(lines)
     lines[:end] = escaped("\n".join(lines[:end])).split("\n")
 

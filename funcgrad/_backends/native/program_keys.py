@@ -198,7 +198,7 @@ class _Encoder:
 
 def _reference(value: type[object] | FunctionType) -> str:
     """The module and the name of a function or a class of this package or of NumPy."""
-    module, name = value.__module__, value.__qualname__
+    module, name = value.__module__ or "", value.__qualname__  # None as by `exec`
     known = module.split(".")[0] in (_PACKAGE, "builtins", "numpy")
     if not known or getattr(sys.modules.get(module), name, None) is not value:
         raise _NoKeyError

@@ -177,7 +177,7 @@ class Scope:
 
 def _home(value: Any, prefix: str, function: Any) -> tuple[str, str]:
     """The module of funcgrad that has a value under a public name, and the name; else empty."""
-    origin = getattr(function, "__module__", "")
+    origin = getattr(function, "__module__", None) or ""  # None without a module, as by `exec`
     for module in chain((origin,), _loaded(prefix)):
         if not module.startswith("funcgrad."):
             continue
