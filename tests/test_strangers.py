@@ -306,9 +306,11 @@ def test_functions_without_a_module() -> None:
     # As `exec` makes them in an empty namespace: their __module__ is None.
     code = """
 import funcgrad as fg
-twice = fg.extend.elementwise("twice", lambda x: 2 * x, partials=(lambda y, x: 2.0,))
-slopes = [fg.jit(fg.grad(lambda x: fg.extend.apply(twice, x)), backend=name)(1.0) for name in names]
+twice = fg.extend.elementwise("twice", lambda x: x + x, partials=(lambda y, x: 2.0,))
+jitted = fg.jit(lambda x: fg.extend.apply(twice, x), backend="numpy")
+value = jitted(1.0)
 """
-    namespace: dict[str, Any] = {"names": ["numpy", None]}
+    namespace: dict[str, Any] = {}
     exec(code, namespace)
-    assert namespace["slopes"] == [2.0, 2.0]
+    assert namespace["value"] == 2.0
+    assert not namespace["jitted"].failures
