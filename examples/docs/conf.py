@@ -24,10 +24,10 @@ extensions = [
     "myst_nb",
     "sphinx.ext.autodoc",
     "sphinx.ext.intersphinx",
-    "sphinx.ext.mathjax",
     "numpydoc",
     "sphinx_gallery.gen_gallery",
     "jupyterlite_sphinx",
+    "examples.docs.building.mathml",
     "examples.docs.building.package_pages",
     "examples.docs.building.reference",
 ]
@@ -85,10 +85,18 @@ try_examples_global_warning_text = "Run the cells in order: the first one instal
 
 # -------------------------------------------------------------------------------------------- looks
 
+PAGES_WITHOUT_NEIGHBOURS = sorted(path.stem for path in HERE.glob("*.md"))
+"""Pages of the first level: their left column would be empty."""
+
 html_theme = "pydata_sphinx_theme"
 html_title = "funcgrad"
+html_favicon = html_logo = "_static/logo.svg"
+html_math_renderer = "mathml"
+html_context = {"default_mode": "auto"}
+html_sidebars = {page: [] for page in PAGES_WITHOUT_NEIGHBOURS}
 html_theme_options = {
-    "header_links_before_dropdown": 7,
+    "header_links_before_dropdown": 6,
+    "logo": {"text": "funcgrad", "alt_text": "funcgrad"},
     "navigation_with_keys": False,
     "show_prev_next": False,
     "show_toc_level": 2,
@@ -100,6 +108,14 @@ html_show_sourcelink = False
 def setup(app: "Sphinx") -> None:
     """Say that pages are of Python, which colours their cells also where nothing is executed."""
     app.connect("source-read", _name_language)
+    app.connect("config-inited", _without_foreign_styles)
+
+
+def _without_foreign_styles(app: "Sphinx", _config: object) -> None:
+    """Leave out styles of other sites, which an extension adds to every page."""
+    app.registry.css_files = [
+        (name, options) for name, options in app.registry.css_files if "://" not in name
+    ]
 
 
 def _name_language(_app: "Sphinx", _document: str, source: list[str]) -> None:
