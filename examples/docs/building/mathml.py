@@ -1,4 +1,4 @@
-"""Formulas as MathML, which browsers draw by themselves: a page needs neither a script nor a network.
+"""Formulas as MathML, which browsers draw by themselves, without a script or a network.
 
 A Sphinx extension: the renderer of formulas ``mathml``, by the converter latex2mathml.
 """

@@ -1,4 +1,4 @@
-"""Pictures of a built site, as browsers show it: 12 pages at three widths, for a look at the layout.
+"""Pictures of a built site, as browsers show it: 12 pages at three widths.
 
     python -m tests.tools.docs.screenshots build/site build/pictures
 

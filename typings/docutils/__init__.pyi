@@ -1,0 +1,1 @@
+"""Only the names that the site's extensions use."""

@@ -1,0 +1,3 @@
+"""The nodes of documents."""
+
+class SkipNode(Exception): ...
