@@ -1,5 +1,6 @@
 """The site's configuration: ``python -m sphinx -W -n examples/docs build/site`` builds it."""
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -51,6 +52,7 @@ toc_object_entries_show_parents = "hide"
 
 # ------------------------------------------------------------------------------- pages and examples
 
+os.environ["MATPLOTLIBRC"] = str(HERE / "matplotlibrc")  # for the pictures of pages
 nb_execution_mode = "cache"
 nb_execution_raise_on_error = True
 nb_execution_timeout = 60
