@@ -27,6 +27,9 @@ from pathlib import Path
 __all__ = ["AIMS", "Counts", "Prose", "above", "counted", "limits", "packages", "prose_of"]
 
 ROOT = Path(__file__).resolve().parents[1]
+_BUILT = [  # where the site is built from written pages
+    ROOT / "examples/docs" / name for name in ("errors", "gallery", "made", "packages", "reference")
+]
 LIMITS = ROOT / "tests" / "plain_words.json"
 
 Limits = dict[str, dict[str, int]]
@@ -215,7 +218,7 @@ def packages() -> dict[str, list[Path]]:
 def _files(folder: Path) -> list[Path]:
     """The modules and pages below a folder."""
     files = [file for suffix in ("py", "md") for file in folder.rglob(f"*.{suffix}")]
-    return sorted(file for file in files if "__pycache__" not in file.parts)
+    return sorted(file for file in files if not any(map(file.is_relative_to, _BUILT)))
 
 
 def counted(files: list[Path]) -> Counts:
