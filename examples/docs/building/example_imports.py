@@ -1,6 +1,7 @@
 r"""The imports that the examples of a docstring need, as the site shows them.
 
-In the package the examples of a docstring run among the names of its module, and import nothing. A reader copies them to a shell, where the names have to be imported first.
+In the package the examples of a docstring run among the names of its module, and import nothing. A
+reader copies them to a shell, where the names have to be imported first.
 
 >>> import funcgrad as fg
 >>> imports(fg.numpy.sum, [">>> sum(np.ones(2))", "Tensor(2.0)"])
