@@ -252,8 +252,10 @@ class TracerError(FuncgradError, TypeError):
         message: str = self.args[0]
         if self.remedy and self.remedy not in message:
             message = f"{message} {self.remedy}"
-        known = not self.line or self.line in message  # as when it quotes another such error
-        return message if known else f"{message} (At {self.line}.)"
+        if not self.line or self.line in message:  # as when it quotes another such error
+            return message
+        sentences, newline, table = message.partition("\n")
+        return f"{sentences} (At {self.line}.){newline}{table}"
 
 
 def _remedy(calls: Sequence[tuple[str, str]]) -> str:

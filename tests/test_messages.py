@@ -77,7 +77,7 @@ def test_an_array_that_is_to_hold_a_traced_value(f: Any, transform: str) -> None
     with pytest.raises(TracerError) as caught:
         TRANSFORMS[transform](f)
     last = traceback.format_exception(caught.value)[-1]
-    for words in ("fnp.stack", "fnp.full", "out.at[i].set(t)"):
+    for words in ("fnp.stack", "fnp.full", ".at[i].set(t)"):
         assert words in last
     code = f.__code__
     lines = range(code.co_firstlineno + 1, code.co_firstlineno + 4)

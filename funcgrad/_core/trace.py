@@ -33,7 +33,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from operator import pos
 from time import perf_counter_ns
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -359,16 +359,21 @@ def innermost(first: Trace, second: Trace) -> Trace:
 def held_by_an_array(error: BaseException) -> BaseException:
     """The error for storing a traced value in a NumPy array, with an explanation."""
     if type(error) is TracerError and not error.remedy:
-        error.args = (
-            f"{error.args[0]} A NumPy array cannot hold a traced value. Instead of"
-            " np.array([t, u]) and np.mean([t, u]) write fnp.stack([t, u]) and fnp.mean([t, u]);"
-            " instead of np.r_[t, u] and np.c_[t, u], fnp.r_[t, u] and"
-            " fnp.c_[t, u]; instead of np.full(shape, t), fnp.full(shape, t); instead"
-            " of table[t] with a NumPy array, fnp.asarray(table)[t]; instead of out[i] = t,"
-            " out = out.at[i].set(t) after out = fnp.zeros(shape); instead of SciPy's functions"
-            " that are not ufuncs, such as scipy.special.softmax(t), the functions of fg.scipy.",
-        )
+        head = f"{error.args[0]} A NumPy array cannot hold a traced value."
+        rows = [f"\n  instead of {old:33} write {new}" for old, new in _INSTEAD.items()]
+        error.args = (head + "".join(rows),)
     return error
+
+
+_INSTEAD: Final = MappingProxyType(
+    {
+        "np.array([t, u]), np.mean([t, u])": "fnp.stack([t, u]), fnp.mean([t, u])",
+        "np.r_[t, u], np.full(shape, t)": "fnp.r_[t, u], fnp.full(shape, t)",
+        "table[t], with a NumPy array": "fnp.asarray(table)[t]",
+        "out = np.zeros(n); out[i] = t": "out = fnp.zeros(n).at[i].set(t)",
+        "a SciPy function that is no ufunc": "the function of fg.scipy with this name",
+    }
+)
 
 
 def escaped(what: str = "A traced value was used after its transformation had ended.") -> Exception:
