@@ -69,6 +69,7 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "jupyterlite": None,
     "show_memory": False,
+    "write_computation_times": False,
     "doc_module": ("funcgrad",),
     "within_subsection_order": "FileNameSortKey",
 }

@@ -23,6 +23,9 @@ PROJECT = HERE.parents[1]
 FOLDER = "packages"
 """A folder of the site's source that holds nothing else than these pages."""
 
+UNSEARCHED = "---\nnosearch: true\n---\n\n"
+"""The front matter of a page that would be among the first results of every search."""
+
 _LINK = re.compile(r"\[(?P<text>[^\]\n]+)\]\((?P<target>[^)\s:#]+)(?P<anchor>#[^)\s]*)?\)")
 
 
@@ -47,6 +50,7 @@ def pages() -> dict[str, str]:
     names = "\n".join(f"/{page}" for page in texts)
     contents = f"```{{toctree}}\n:hidden:\n\n{names}\n```\n"
     introduction = "The pages that lie beside the code, for those who read or change it."
+    texts[f"{FOLDER}/changelog"] = UNSEARCHED + texts[f"{FOLDER}/changelog"]
     texts[f"{FOLDER}/index"] = f"# Inside\n\n{introduction}\n\n{rows}\n\n{contents}"
     return texts
 

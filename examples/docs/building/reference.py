@@ -33,6 +33,9 @@ FOLDERS = ("reference", "errors")
 MOST_ON_ONE_PAGE = 60
 """A module of more names is divided."""
 
+CLASSES_APART = ("funcgrad.nn",)
+"""Modules in which a class has a page of its own. (The states of optimizers are beside them.)"""
+
 WORDS = {
     "complex": "funcgrad.value_and_grad",
     "nan": "funcgrad.debug.nans",
@@ -124,6 +127,11 @@ def _pages_of(path: str, module: ModuleType) -> dict[str, str]:
     if path == "funcgrad.errors":
         made = {f"errors/{entry.name}": _title(entry.name) + _described(entry) for entry in names}
         return {document: head + _toctree(made) + _table(names), **made}
+    if path == "funcgrad":
+        made = {
+            f"{document}/{_word(entry)}": _title(entry.path) + _described(entry) for entry in names
+        }
+        return {document: head + _toctree(made) + _table(names), **made}
     if len(names) <= MOST_ON_ONE_PAGE:
         return {document: head + _table(names) + _all_described(names)}
     files = defaultdict(list)
@@ -142,8 +150,15 @@ def _pages_of(path: str, module: ModuleType) -> dict[str, str]:
     return {document: head + _toctree(made) + tables, **made}
 
 
+def _word(entry: Entry) -> str:
+    """The file of a name: `Program` and `program` differ also where case does not."""
+    return f"{entry.name}_class" if entry.kind == "class" else entry.name
+
+
 def _file(entry: Entry, path: str) -> str:
     """The word under which a name stands in a module that is divided."""
+    if path in CLASSES_APART and entry.kind == "class" and not entry.is_alias:
+        return _word(entry)
     if entry.is_alias and not entry.canonical.startswith(f"{path}."):
         return "others"
     return entry.file or "dtypes_and_constants"
@@ -209,7 +224,9 @@ def _described(entry: Entry) -> str:
         return f"\n.. py:{role}:: {entry.path}\n\n   {_summary(entry)}\n"
     members = "   :members:\n" if role in ("class", "exception") else ""
     if role == "exception":  # users catch it as the built-in exception
-        members += "   :show-inheritance:\n"
+        members += (
+            "   :show-inheritance:\n\n   An example, and its repair: :doc:`/troubleshooting`.\n"
+        )
     return f"{_index(entry)}\n.. auto{role}:: {entry.path}\n{members}"
 
 

