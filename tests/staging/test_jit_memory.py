@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import gc
-import subprocess
-import sys
 import tracemalloc
 import weakref
 from collections.abc import Callable, Iterator
@@ -20,6 +18,7 @@ from numpy.testing import assert_array_equal
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad._backends import choice
+from tests.scripts import printed
 
 SIZE = 20_000
 BYTES = 8 * SIZE
@@ -386,5 +385,5 @@ tracemalloc.start()
 work()
 print(tracemalloc.get_traced_memory()[0])
 """
-    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
-    assert int(done.stdout) < 300_000, done.stdout
+    done = printed(text)
+    assert int(done) < 300_000, done
