@@ -19,9 +19,10 @@ program softplus(x: float64[]) -> float64[]
 
 from __future__ import annotations
 
+from collections import namedtuple
 from collections.abc import Callable
 from functools import partial
-from types import SimpleNamespace
+from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
@@ -66,16 +67,17 @@ _FAMILIES: Final = (
     transcendental,
 )
 
-ALGEBRA: Final[Any] = SimpleNamespace(
-    **{
+_FUNCTIONS: Final = MappingProxyType(
+    {
         name: getattr(family, name)
         for family in _FAMILIES
         for name in family.__all__
         if name in intrinsics.__all__
-    },
-    astype=_astype,
-    frexp=_frexp,
+    }
+    | {"astype": _astype, "frexp": _frexp}
 )
+
+ALGEBRA: Final[Any] = namedtuple("Algebra", _FUNCTIONS)(**_FUNCTIONS)
 """The intrinsics as primitives."""
 
 

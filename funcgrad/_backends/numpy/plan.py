@@ -59,7 +59,7 @@ def aliases(program: Program) -> list[tuple[int, ...]]:
     >>> aliases(staged)  # x, two constants, the sum, a view of it, the product
     [(0,), (1,), (2,), (3,), (3,), (5,)]
     """
-    makers = [(variable,) for variable in range(program.index.first_result)]
+    makers: list[tuple[int, ...]] = [(k,) for k in range(program.index.first_result)]
     for equation in program.equations:
         shared: set[int] = set()
         if not equation.operation.owns:  # a reshape or an index may return a view of its operand
