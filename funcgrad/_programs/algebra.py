@@ -19,7 +19,6 @@ program softplus(x: float64[]) -> float64[]
 
 from __future__ import annotations
 
-from collections import namedtuple
 from collections.abc import Callable
 from functools import partial
 from types import MappingProxyType
@@ -67,7 +66,7 @@ _FAMILIES: Final = (
     transcendental,
 )
 
-_FUNCTIONS: Final = MappingProxyType(
+FUNCTIONS: Final = MappingProxyType(
     {
         name: getattr(family, name)
         for family in _FAMILIES
@@ -76,9 +75,21 @@ _FUNCTIONS: Final = MappingProxyType(
     }
     | {"astype": _astype, "frexp": _frexp}
 )
+"""The intrinsics as primitives, by name."""
 
-ALGEBRA: Final[Any] = namedtuple("Algebra", _FUNCTIONS)(**_FUNCTIONS)
-"""The intrinsics as primitives."""
+
+class PrimitiveAlgebra:
+    """The algebra whose functions are primitives."""
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in FUNCTIONS:
+            raise AttributeError(f"m.{name}: see funcgrad._core.intrinsics.__all__.", name=name)
+        return FUNCTIONS[name]
+
+
+ALGEBRA: Final = PrimitiveAlgebra()
 
 
 def body_of(primitive: Primitive) -> Callable[..., Value] | None:
