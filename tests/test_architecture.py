@@ -166,8 +166,8 @@ def test_exports_exist_and_are_unique() -> None:
     assert [finding for module in modules for finding in wrong_exports(module)] == []
 
 
-# What formulas may be written in is a list of names, wherever it is read.
-VOCABULARIES = frozenset({"funcgrad._programs.algebra", "funcgrad._core.intrinsics"})
+# Formulas are written in a list of names.
+VOCABULARIES = frozenset({"funcgrad._core.intrinsics"})
 
 
 def test_modules_list_their_names_where_users_or_saved_programs_reach_them() -> None:

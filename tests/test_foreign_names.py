@@ -8,8 +8,6 @@ from __future__ import annotations
 import copy
 import inspect
 import re
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -27,6 +25,7 @@ from funcgrad.errors import (
     MissingOptionError,
     TracerError,
 )
+from tests.scripts import printed
 from tests.together import together
 
 UNCHECKED: Any = fg  # what type checkers would refuse
@@ -171,8 +170,7 @@ def test_answers_are_loaded_with_the_first_mistake() -> None:
         "import sys, funcgrad as fg; fg.optim.adam(0.1); fg.random.key(0);"
         "print(*[f'funcgrad._hints.other_{x}' in sys.modules for x in ('libraries', 'options')])"
     )
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert out.stdout.split() == ["False", "False"]
+    assert printed(code).split() == ["False", "False"]
 
 
 # ----------------------------------------------------------------------------------------- options

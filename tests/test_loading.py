@@ -3,11 +3,11 @@
 ``python -m tests.tools.benchmarks.loading`` measures the time.
 """
 
-import subprocess
-import sys
 from collections.abc import Mapping
 
 import pytest
+
+from tests.scripts import printed
 
 SCRIPTS: Mapping[str, str] = {
     "funcgrad": "import funcgrad",
@@ -72,10 +72,7 @@ NOT_LOADED: Mapping[str, tuple[str, ...]] = {
 def loaded(script: str) -> set[str]:
     """The modules that a script loads beyond those of NumPy."""
     code = "import sys, numpy\nbefore = set(sys.modules)\n{}\nprint(*set(sys.modules) - before)"
-    done = subprocess.run(
-        [sys.executable, "-c", code.format(script)], capture_output=True, text=True, check=True
-    )
-    return set(done.stdout.split())
+    return set(printed(code.format(script)).split())
 
 
 def beneath(modules: set[str], place: str) -> set[str]:

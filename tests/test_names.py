@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pkgutil
 import rlcompleter
-import subprocess
-import sys
 from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
@@ -13,6 +11,7 @@ from typing import Any
 import pytest
 
 import funcgrad as fg
+from tests.scripts import printed
 from tests.together import together
 
 
@@ -50,23 +49,14 @@ def test_completion_shows_the_public_names(path: str) -> None:
 
 def test_names_that_are_loaded_late_are_shown_before() -> None:
     code = "import sys, funcgrad as fg; print(*dir(fg)); print(*sys.modules)"
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    names, loaded = [set(line.split()) for line in out.stdout.splitlines()]
+    names, loaded = [set(line.split()) for line in printed(code).splitlines()]
     assert set(fg.__all__) <= names
     late = {f"funcgrad.{name}" for name in ("nn", "numpy", "_staging.jit", "_transforms.reverse")}
     assert not late & loaded
 
 
-def run(script: str) -> str:
-    """The output of a script in a fresh process."""
-    command = [sys.executable, "-W", "error", "-c", script]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 def test_a_late_name_is_looked_for_once() -> None:
-    assert run(
+    assert printed(
         """
 import funcgrad as fg, funcgrad.numpy as fnp
 print("grad" in vars(fg), "sum" in vars(fnp))
@@ -87,7 +77,7 @@ def test_a_star_takes_every_public_name(path: str) -> None:
 
 
 def test_names_may_be_touched_first_by_many_threads() -> None:
-    assert run(
+    assert printed(
         """
 import sys, threading
 import funcgrad as fg, funcgrad.numpy as fnp
@@ -108,7 +98,7 @@ print(len(seen), all(map(lambda one: all(a is b for a, b in zip(one, seen[0])), 
 
 def test_a_name_that_is_first_touched_while_staging_is_no_change() -> None:
     # `-W error`: a warning that the function reads what changes would end the process.
-    assert run(
+    assert printed(
         """
 import funcgrad as fg, funcgrad.numpy as fnp
 traces = []
@@ -126,7 +116,7 @@ print(len(traces))
 
 def test_late_names_are_pickled_helped_with_and_patched() -> None:
     assert (
-        run(
+        printed(
             """
 import pickle, pydoc, copy
 import funcgrad as fg, funcgrad.numpy as fnp
@@ -159,7 +149,9 @@ def test_no_late_name_is_that_of_another_module() -> None:
             "tensor"
         }:  # which the package does not load late
             assert getattr(package, name).__name__ == f"{package.__name__}.{name}"
-    assert run("import funcgrad.tensor.tensor, funcgrad as fg; print(fg.tensor(1.0))") == "1.0\n"
+    assert (
+        printed("import funcgrad.tensor.tensor, funcgrad as fg; print(fg.tensor(1.0))") == "1.0\n"
+    )
 
 
 def test_no_public_name_is_another_library_s() -> None:

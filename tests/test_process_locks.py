@@ -17,6 +17,7 @@ import pytest
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad._base.locks import ProcessLock, begin_thread, uninterrupted
+from tests.in_threads import in_threads
 
 # Python cannot raise what interrupts a finalizer, or a weak reference's function.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -76,11 +77,7 @@ def test_one_thread_at_a_time() -> None:
         sleep(0)
         numbers[0] = number + 1
 
-    threads = [Thread(target=lambda: [lock.run(add) for _ in range(50)]) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(lambda _: [lock.run(add) for _ in range(50)], 4)
     assert numbers == [200]
 
 

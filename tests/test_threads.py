@@ -16,6 +16,7 @@ from numpy.testing import assert_array_equal
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.errors import EscapedTracerError
+from tests.in_threads import in_threads
 
 THREADS = 8
 CALLS = 40
@@ -30,18 +31,6 @@ def _eager_switching() -> Iterator[None]:
         yield
     finally:
         sys.setswitchinterval(interval)
-
-
-def in_threads(work: Callable[[int], Any], threads: int = THREADS) -> list[Any]:
-    """Run work(0), work(1), ... at once, begun together."""
-    barrier = threading.Barrier(threads)
-
-    def begin(number: int) -> Any:
-        barrier.wait()
-        return work(number)
-
-    with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(begin, range(threads)))
 
 
 def f(x):

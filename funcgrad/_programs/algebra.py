@@ -19,137 +19,77 @@ program softplus(x: float64[]) -> float64[]
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
 import numpy as np
 
+from funcgrad._core import intrinsics
 from funcgrad._core.primitive import Primitive
 from funcgrad._core.structure.structures import Elementwise
 from funcgrad._core.trace import Value
-from funcgrad._primitives.complexes import imag, join_parts, real
-from funcgrad._primitives.elementwise import (
-    absolute,
-    add,
-    divide,
-    log,
-    multiply,
-    reciprocal,
-    square,
-    subtract,
+from funcgrad._primitives import (
+    complexes,
+    elementwise,
+    logic,
+    powers,
+    rounding,
+    selection,
+    special,
+    transcendental,
 )
-from funcgrad._primitives.logic import bitwise_count, equal, isfinite, isinf, isnan
-from funcgrad._primitives.powers import power
-from funcgrad._primitives.rounding import (
-    binary_exponent,
-    copysign,
-    floor,
-    fmod,
-    gcd,
-    ldexp,
-    nextafter,
-    rint,
-    trunc,
-)
-from funcgrad._primitives.selection import maximum, minimum, where
-from funcgrad._primitives.special import erf, erfc
+from funcgrad._primitives.rounding import binary_exponent, ldexp
 from funcgrad._primitives.structural import cast
-from funcgrad._primitives.transcendental import (
-    arccos,
-    arccosh,
-    arcsin,
-    arcsinh,
-    arctan,
-    arctan2,
-    arctanh,
-    cbrt,
-    cos,
-    cosh,
-    exp,
-    exp2,
-    expm1,
-    hypot,
-    log1p,
-    log2,
-    log10,
-    sin,
-    sinh,
-    sqrt,
-    tan,
-    tanh,
-)
-
-__all__ = [
-    "absolute",
-    "add",
-    "arccos",
-    "arccosh",
-    "arcsin",
-    "arcsinh",
-    "arctan",
-    "arctan2",
-    "arctanh",
-    "astype",
-    "binary_exponent",
-    "bitwise_count",
-    "body_of",
-    "cbrt",
-    "copysign",
-    "cos",
-    "cosh",
-    "divide",
-    "equal",
-    "erf",
-    "erfc",
-    "exp",
-    "exp2",
-    "expm1",
-    "floor",
-    "fmod",
-    "frexp",
-    "gcd",
-    "hypot",
-    "imag",
-    "isfinite",
-    "isinf",
-    "isnan",
-    "join_parts",
-    "ldexp",
-    "log",
-    "log1p",
-    "log2",
-    "log10",
-    "maximum",
-    "minimum",
-    "multiply",
-    "nextafter",
-    "power",
-    "real",
-    "reciprocal",
-    "rint",
-    "sin",
-    "sinh",
-    "sqrt",
-    "square",
-    "subtract",
-    "tan",
-    "tanh",
-    "trunc",
-    "where",
-]
 
 
-def astype(x: Value, dtype: np.dtype[Any]) -> Value:
+def _astype(x: Value, dtype: np.dtype[Any]) -> Value:
     """Convert ``x`` to another dtype."""
     return cast(x, dtype=dtype)
 
 
-def frexp(x: Value) -> tuple[Value, Value]:
+def _frexp(x: Value) -> tuple[Value, Value]:
     """The mantissa m with 1/2 <= m < 1, and the exponent."""
     exponent = binary_exponent(x)
     return ldexp(x, -exponent), exponent
+
+
+_FAMILIES: Final = (
+    complexes,
+    elementwise,
+    logic,
+    powers,
+    rounding,
+    selection,
+    special,
+    transcendental,
+)
+
+FUNCTIONS: Final = MappingProxyType(
+    {
+        name: getattr(family, name)
+        for family in _FAMILIES
+        for name in family.__all__
+        if name in intrinsics.__all__
+    }
+    | {"astype": _astype, "frexp": _frexp}
+)
+"""The intrinsics as primitives, by name."""
+
+
+class PrimitiveAlgebra:
+    """The algebra whose functions are primitives."""
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in FUNCTIONS:
+            raise AttributeError(f"m.{name}: see funcgrad._core.intrinsics.__all__.", name=name)
+        return FUNCTIONS[name]
+
+
+ALGEBRA: Final = PrimitiveAlgebra()
 
 
 def body_of(primitive: Primitive) -> Callable[..., Value] | None:
@@ -157,6 +97,6 @@ def body_of(primitive: Primitive) -> Callable[..., Value] | None:
     structure = primitive.structure
     if not isinstance(structure, Elementwise) or structure.formula is None or structure.basic:
         return primitive.body
-    body: Any = partial(structure.formula, sys.modules[__name__])
+    body: Any = partial(structure.formula, ALGEBRA)
     body.__name__ = primitive.name
     return body

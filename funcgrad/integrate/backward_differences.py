@@ -20,7 +20,14 @@ from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._control.choices import cond
 from funcgrad._transforms.stop import stop_gradient
 from funcgrad.integrate.stage_newton import Convergence, stage_root, tolerance_of
-from funcgrad.integrate.step_methods import Attempt, Counts, Leaves, OdeEquation
+from funcgrad.integrate.step_methods import (
+    Attempt,
+    Counts,
+    Leaves,
+    OdeEquation,
+    StepStart,
+    TakenStep,
+)
 from funcgrad.integrate.stiff_equations import Matrix, VectorEquation
 from funcgrad.tensor.tensor import Tensor
 
@@ -143,10 +150,9 @@ class BDF:
     evaluations: int | None = None
     is_sparse: bool = False
 
-    def begin(
-        self, equation: OdeEquation, y: Leaves, slope: Leaves, t: Tensor, size: Tensor
-    ) -> tuple[BackwardDifferences, Counts]:
+    def begin(self, equation: OdeEquation, at: StepStart) -> tuple[BackwardDifferences, Counts]:
         """Begin with order 1."""
+        y, slope, t, size = at
         system = VectorEquation.of(equation, y, self.is_sparse)
         start = system.form.vector(y)
         jacobian = stop_gradient(system.jacobian(stop_gradient(start), t))
@@ -168,16 +174,9 @@ class BDF:
         )
         return memory, Counts(0, 1, 1)
 
-    def attempt(
-        self,
-        equation: OdeEquation,
-        y: Leaves,
-        slope: Leaves,
-        t: Tensor,
-        step: Tensor,
-        memory: BackwardDifferences,
-    ) -> Attempt:
+    def attempt(self, equation: OdeEquation, at: StepStart, memory: BackwardDifferences) -> Attempt:
         """Try a step."""
+        y, _, t, step = at
         system, before = VectorEquation.of(equation, y, self.is_sparse), memory
         form, dtype = system.form, system.form.dtype
         now, order = before.of_size(step), before.order
@@ -293,19 +292,10 @@ class BDF:
         )
         return memory, fnp.where(chooses, factor, 1.0)
 
-    def between(
-        self,
-        y: Leaves,
-        new: Leaves,
-        slope: Leaves,
-        new_slope: Leaves,
-        dense: Sequence[Leaves],
-        theta: Tensor,
-        step: Tensor,
-    ) -> Leaves:
+    def between(self, taken: TakenStep, theta: Tensor) -> Leaves:
         """Interpolate by the polynomial through the last values."""
         leaves = []
-        for after, *rows in zip(new, *dense, strict=True):
+        for after, *rows in zip(taken.new, *taken.dense, strict=True):
             x = theta.astype(np.finfo(after.dtype).dtype)
             total, weight = after, fnp.ones_like(x)
             for j, row in enumerate(rows):

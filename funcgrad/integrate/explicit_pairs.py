@@ -9,18 +9,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad.integrate import dormand_prince, tsitouras
-from funcgrad.integrate.right_hand_side import real_dtype
 from funcgrad.integrate.step_methods import (
     Attempt,
-    Counts,
     Leaves,
+    Memoryless,
     OdeEquation,
     RightHandSide,
+    StepStart,
+    TakenStep,
+    interpolated,
     plus,
     weighted,
 )
@@ -28,7 +29,7 @@ from funcgrad.tensor.tensor import Tensor
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ExplicitPair:
+class ExplicitPair(Memoryless):
     """An explicit pair: two values are equal only if they are one object.
 
     Attributes
@@ -64,12 +65,6 @@ class ExplicitPair:
         """One for each stage after the first, whose slope belongs to the last step."""
         return len(self.nodes)
 
-    def begin(
-        self, equation: OdeEquation, y: Leaves, slope: Leaves, t: Tensor, size: Tensor
-    ) -> tuple[tuple[()], Counts]:
-        """No memory is needed."""
-        return (), Counts(0)
-
     def stages_of(
         self, f: RightHandSide, y: Leaves, slope: Leaves, t: Tensor, step: Tensor
     ) -> tuple[Leaves, list[Leaves]]:
@@ -84,43 +79,17 @@ class ExplicitPair:
             slopes.append(f(end, t + node * step))
         return end, slopes
 
-    def attempt(
-        self,
-        equation: OdeEquation,
-        y: Leaves,
-        slope: Leaves,
-        t: Tensor,
-        step: Tensor,
-        memory: object,
-    ) -> Attempt:
+    def attempt(self, equation: OdeEquation, at: StepStart, memory: object) -> Attempt:
         """Try a step."""
+        y, slope, t, step = at
         new, slopes = self.stages_of(equation.f, y, slope, t, step)
         error = equation.error(weighted(self.error, slopes, step), y, new)
         dense = (weighted(weights, slopes, step) for weights in [self.quartic])
         return Attempt(new, error, slopes[-1], dense)
 
-    def between(
-        self,
-        y: Leaves,
-        new: Leaves,
-        slope: Leaves,
-        new_slope: Leaves,
-        dense: Sequence[Leaves],
-        theta: Tensor,
-        step: Tensor,
-    ) -> Leaves:
+    def between(self, taken: TakenStep, theta: Tensor) -> Leaves:
         """Interpolate by a quartic (DOPRI5's function CONTD5)."""
-        leaves = []
-        for a, b, k, last, bend in zip(y, new, slope, new_slope, dense[0], strict=True):
-            real = real_dtype([a])
-            share, complement, h = [x.astype(real) for x in (theta, 1 - theta, step)]
-            rise = b - a
-            first = h * k - rise
-            second = rise - h * last - first
-            leaves.append(
-                a + share * (rise + complement * (first + share * (second + complement * bend)))
-            )
-        return leaves
+        return interpolated(taken, theta)
 
 
 RK45: Final = ExplicitPair(

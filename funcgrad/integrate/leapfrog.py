@@ -10,17 +10,24 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import funcgrad.numpy as fnp
 from funcgrad._base.fast_dataclass import dataclass
-from funcgrad.integrate.right_hand_side import real_dtype
-from funcgrad.integrate.step_methods import Attempt, Counts, Leaves, OdeEquation, plus, weighted
+from funcgrad.integrate.step_methods import (
+    Attempt,
+    Leaves,
+    Memoryless,
+    OdeEquation,
+    StepStart,
+    TakenStep,
+    interpolated,
+    plus,
+    weighted,
+)
 from funcgrad.tensor.tensor import Tensor
 
 
 @dataclass(frozen=True, slots=True)
-class Leapfrog:
+class Leapfrog(Memoryless):
     """The method of Störmer and Verlet for places q and momenta p, the halves of the leaves of y.
 
     The slope of q has to depend on p and t only, the slope of p on q and t only. The steps have
@@ -37,22 +44,9 @@ class Leapfrog:
         """One of the slope of q, one of the slope of p, one of both for the interpolation."""
         return 3
 
-    def begin(
-        self, equation: OdeEquation, y: Leaves, slope: Leaves, t: Tensor, size: Tensor
-    ) -> tuple[tuple[()], Counts]:
-        """No memory is needed."""
-        return (), Counts(0)
-
-    def attempt(
-        self,
-        equation: OdeEquation,
-        y: Leaves,
-        slope: Leaves,
-        t: Tensor,
-        step: Tensor,
-        memory: object,
-    ) -> Attempt:
+    def attempt(self, equation: OdeEquation, at: StepStart, memory: object) -> Attempt:
         """Take a step: half a step for p, one for q, half a step for p."""
+        y, slope, t, step = at
         f, half, middle = equation.f, len(y) // 2, 0.5 * step
         p = plus(y[half:], weighted([1.0], [slope[half:]], middle))
         velocity = f([*y[:half], *p], t + middle)[:half]
@@ -62,26 +56,9 @@ class Leapfrog:
         one = fnp.ones((), step.dtype)
         return Attempt(new, fnp.zeros((), step.dtype), f(new, t + step), [], factor=one)
 
-    def between(
-        self,
-        y: Leaves,
-        new: Leaves,
-        slope: Leaves,
-        new_slope: Leaves,
-        dense: Sequence[Leaves],
-        theta: Tensor,
-        step: Tensor,
-    ) -> Leaves:
+    def between(self, taken: TakenStep, theta: Tensor) -> Leaves:
         """Interpolate by the cubic through both ends and their slopes."""
-        leaves = []
-        for a, b, k, last in zip(y, new, slope, new_slope, strict=True):
-            real = real_dtype([a])
-            share, complement, h = [x.astype(real) for x in (theta, 1 - theta, step)]
-            rise = b - a
-            first = h * k - rise
-            second = rise - h * last - first
-            leaves.append(a + share * (rise + complement * (first + share * second)))
-        return leaves
+        return interpolated(taken, theta)
 
 
 LEAPFROG = Leapfrog()

@@ -8,18 +8,25 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import funcgrad.numpy as fnp
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad.integrate import dop853_coefficients as coefficients
-from funcgrad.integrate.right_hand_side import real_dtype
-from funcgrad.integrate.step_methods import Attempt, Counts, Leaves, OdeEquation, plus, weighted
+from funcgrad.integrate.step_methods import (
+    Attempt,
+    Leaves,
+    Memoryless,
+    OdeEquation,
+    StepStart,
+    TakenStep,
+    interpolated,
+    plus,
+    weighted,
+)
 from funcgrad.tensor.tensor import Tensor
 
 
 @dataclass(frozen=True, slots=True)
-class EighthOrder:
+class EighthOrder(Memoryless):
     """The method DOP853: Hairer, Nørsett and Wanner, volume I, sections II.5, II.6 and II.10."""
 
     name: str = "DOP853"
@@ -31,22 +38,9 @@ class EighthOrder:
         """Twelve for the step, three for the interpolation."""
         return len(coefficients.NODES) + len(coefficients.MORE_NODES)
 
-    def begin(
-        self, equation: OdeEquation, y: Leaves, slope: Leaves, t: Tensor, size: Tensor
-    ) -> tuple[tuple[()], Counts]:
-        """No memory is needed."""
-        return (), Counts(0)
-
-    def attempt(
-        self,
-        equation: OdeEquation,
-        y: Leaves,
-        slope: Leaves,
-        t: Tensor,
-        step: Tensor,
-        memory: object,
-    ) -> Attempt:
+    def attempt(self, equation: OdeEquation, at: StepStart, memory: object) -> Attempt:
         """Try a step."""
+        y, slope, t, step = at
         f, slopes, new = equation.f, [slope], y
         for row, node in zip(coefficients.STAGES, coefficients.NODES, strict=True):
             new = plus(y, weighted(row, slopes, step))
@@ -64,29 +58,9 @@ class EighthOrder:
         dense = (weighted(row, slopes, step) for row in coefficients.CONTINUATION)
         return Attempt(new, error, end_slope, dense)
 
-    def between(
-        self,
-        y: Leaves,
-        new: Leaves,
-        slope: Leaves,
-        new_slope: Leaves,
-        dense: Sequence[Leaves],
-        theta: Tensor,
-        step: Tensor,
-    ) -> Leaves:
+    def between(self, taken: TakenStep, theta: Tensor) -> Leaves:
         """Interpolate by a polynomial of degree 7 (DOP853's function CONTD8)."""
-        leaves = []
-        for place, (a, b, k, last) in enumerate(zip(y, new, slope, new_slope, strict=True)):
-            real = real_dtype([a])
-            share, complement, h = [x.astype(real) for x in (theta, 1 - theta, step)]
-            rise = b - a
-            first = h * k - rise
-            terms = [rise, first, rise - h * last - first, *[rows[place] for rows in dense]]
-            total = terms[-1] * share
-            for degree in range(len(terms) - 2, -1, -1):
-                total = (terms[degree] + total) * (complement if degree % 2 else share)
-            leaves.append(a + total)
-        return leaves
+        return interpolated(taken, theta)
 
 
 DOP853 = EighthOrder()

@@ -17,7 +17,6 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -28,7 +27,14 @@ from funcgrad._control.choices import cond
 from funcgrad._transforms.batch import vmap
 from funcgrad._transforms.stop import stop_gradient
 from funcgrad.integrate.stage_newton import SLOW, Convergence, stage_root, tolerance_of
-from funcgrad.integrate.step_methods import Attempt, Counts, Leaves, OdeEquation
+from funcgrad.integrate.step_methods import (
+    Attempt,
+    Counts,
+    Leaves,
+    OdeEquation,
+    StepStart,
+    TakenStep,
+)
 from funcgrad.integrate.stiff_equations import Matrix, VectorEquation
 from funcgrad.tensor.tensor import Tensor
 
@@ -119,10 +125,9 @@ class Radau:
     evaluations: int | None = None
     is_sparse: bool = False
 
-    def begin(
-        self, equation: OdeEquation, y: Leaves, slope: Leaves, t: Tensor, size: Tensor
-    ) -> tuple[Collocation, Counts]:
+    def begin(self, equation: OdeEquation, at: StepStart) -> tuple[Collocation, Counts]:
         """Compute the first Jacobian."""
+        y, _, t, size = at
         system = VectorEquation.of(equation, y, self.is_sparse)
         start = system.form.vector(y)
         jacobian = stop_gradient(system.jacobian(stop_gradient(start), t))
@@ -167,16 +172,9 @@ class Radau:
         )
         return now, is_new
 
-    def attempt(
-        self,
-        equation: OdeEquation,
-        y: Leaves,
-        slope: Leaves,
-        t: Tensor,
-        step: Tensor,
-        memory: Collocation,
-    ) -> Attempt:
+    def attempt(self, equation: OdeEquation, at: StepStart, memory: Collocation) -> Attempt:
         """Try a step."""
+        y, slope, t, step = at
         system, before = VectorEquation.of(equation, y, self.is_sparse), memory
         form = system.form
         start, dtype = form.vector(y), form.dtype
@@ -293,19 +291,10 @@ class Radau:
         factor = fnp.where(error <= 1.0, grown, fnp.where(ended.converged, lessened, failed))
         return accepted, refused, factor
 
-    def between(
-        self,
-        y: Leaves,
-        new: Leaves,
-        slope: Leaves,
-        new_slope: Leaves,
-        dense: Sequence[Leaves],
-        theta: Tensor,
-        step: Tensor,
-    ) -> Leaves:
+    def between(self, taken: TakenStep, theta: Tensor) -> Leaves:
         """Interpolate by the collocation polynomial."""
         leaves = []
-        for before, one, two, three in zip(y, *dense, strict=True):
+        for before, one, two, three in zip(taken.old, *taken.dense, strict=True):
             x = theta.astype(np.finfo(before.dtype).dtype)
             leaves.append(before + x * (one + x * (two + x * three)))
         return leaves

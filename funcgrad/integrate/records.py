@@ -22,7 +22,7 @@ from funcgrad._core.pytrees import Structure
 from funcgrad._core.users_values import ArrayLike, operand
 from funcgrad._transforms.batch import vmap
 from funcgrad.errors import ShapeError
-from funcgrad.integrate.step_methods import Leaves, OdeEquation, StepMethod
+from funcgrad.integrate.step_methods import Leaves, OdeEquation, StepMethod, TakenStep
 from funcgrad.integrate.steps import State, begun, tried
 from funcgrad.tensor.tensor import Tensor, wrap
 
@@ -191,4 +191,5 @@ class OdeSolution:
         old, slope = [[x[place] for x in values] for values in (self.leaves, self.slopes)]
         new, new_slope = [[x[place + 1] for x in values] for values in (self.leaves, self.slopes)]
         dense = [[x[place] for x in coefficients] for coefficients in self.dense]
-        return self.method.between(old, new, slope, new_slope, dense, theta, length)
+        taken = TakenStep(old, new, slope, new_slope, dense, length)
+        return self.method.between(taken, theta)

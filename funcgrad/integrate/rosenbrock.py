@@ -16,7 +16,15 @@ import numpy as np
 import funcgrad.numpy as fnp
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._control.scans import scan
-from funcgrad.integrate.step_methods import Attempt, Counts, Leaves, OdeEquation
+from funcgrad.integrate.step_methods import (
+    Attempt,
+    Counts,
+    Leaves,
+    Memoryless,
+    OdeEquation,
+    StepStart,
+    TakenStep,
+)
 from funcgrad.integrate.stiff_equations import VectorEquation, mixed
 from funcgrad.tensor.tensor import Tensor
 
@@ -137,7 +145,7 @@ def _rows(
 
 
 @dataclass(frozen=True, slots=True)
-class Rodas5P:
+class Rodas5P(Memoryless):
     """Rodas5P, as a method of ``solve_ivp``.
 
     The step solves (M / (h gamma) - J) k_i = f(u_i) + M sum_j c_ij k_j / h + h d_i ∂f/∂t for each
@@ -150,22 +158,9 @@ class Rodas5P:
     evaluations: int | None = None
     is_sparse: bool = False
 
-    def begin(
-        self, equation: OdeEquation, y: Leaves, slope: Leaves, t: Tensor, size: Tensor
-    ) -> tuple[tuple[()], Counts]:
-        """Nothing is carried from step to step."""
-        return (), Counts(0)
-
-    def attempt(
-        self,
-        equation: OdeEquation,
-        y: Leaves,
-        slope: Leaves,
-        t: Tensor,
-        step: Tensor,
-        memory: object,
-    ) -> Attempt:
+    def attempt(self, equation: OdeEquation, at: StepStart, memory: object) -> Attempt:
         """Try a step."""
+        y, slope, t, step = at
         system = VectorEquation.of(equation, y, self.is_sparse)
         form = system.form
         dtype = form.dtype
@@ -197,19 +192,10 @@ class Rodas5P:
         dense = [form.leaves(mixed(row, increments)) for row in np.array(_CONTINUATION, dtype)]
         return Attempt(end, error, equation.f(end, t + step), dense, counts=Counts(8, 1, 1))
 
-    def between(
-        self,
-        y: Leaves,
-        new: Leaves,
-        slope: Leaves,
-        new_slope: Leaves,
-        dense: Sequence[Leaves],
-        theta: Tensor,
-        step: Tensor,
-    ) -> Leaves:
+    def between(self, taken: TakenStep, theta: Tensor) -> Leaves:
         """Interpolate within a step."""
         leaves = []
-        for before, after, one, two, three in zip(y, new, *dense, strict=True):
+        for before, after, one, two, three in zip(taken.old, taken.new, *taken.dense, strict=True):
             x = theta.astype(np.finfo(before.dtype).dtype)
             other = 1.0 - x
             leaves.append(other * before + x * (after + other * (one + x * (two + x * three))))

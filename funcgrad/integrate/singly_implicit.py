@@ -22,7 +22,14 @@ from funcgrad._control.choices import cond
 from funcgrad._control.scans import scan
 from funcgrad._transforms.stop import stop_gradient
 from funcgrad.integrate.stage_newton import SLOW, Convergence, stage_root, tolerance_of
-from funcgrad.integrate.step_methods import Attempt, Counts, Leaves, OdeEquation
+from funcgrad.integrate.step_methods import (
+    Attempt,
+    Counts,
+    Leaves,
+    OdeEquation,
+    StepStart,
+    TakenStep,
+)
 from funcgrad.integrate.stiff_equations import Matrix, VectorEquation, mixed
 from funcgrad.tensor.tensor import Tensor
 
@@ -141,10 +148,9 @@ class Kvaerno5:
     evaluations: int | None = None
     is_sparse: bool = False
 
-    def begin(
-        self, equation: OdeEquation, y: Leaves, slope: Leaves, t: Tensor, size: Tensor
-    ) -> tuple[KeptJacobian, Counts]:
+    def begin(self, equation: OdeEquation, at: StepStart) -> tuple[KeptJacobian, Counts]:
         """Compute the first Jacobian, and y' from M y'."""
+        y, slope, t, _ = at
         system = VectorEquation.of(equation, y, self.is_sparse)
         start, k = system.form.vector(y), system.form.vector(slope)
         if equation.mass is not None:
@@ -152,16 +158,9 @@ class Kvaerno5:
         jacobian = stop_gradient(system.jacobian(start, t))
         return KeptJacobian(jacobian, fnp.asarray(True), fnp.asarray(False), k), Counts(0, 1, 0)
 
-    def attempt(
-        self,
-        equation: OdeEquation,
-        y: Leaves,
-        slope: Leaves,
-        t: Tensor,
-        step: Tensor,
-        memory: KeptJacobian,
-    ) -> Attempt:
+    def attempt(self, equation: OdeEquation, at: StepStart, memory: KeptJacobian) -> Attempt:
         """Try a step."""
+        y, _, t, step = at
         system = VectorEquation.of(equation, y, self.is_sparse)
         form, before = system.form, memory
         start, h = form.vector(y), step.astype(form.dtype)
@@ -238,19 +237,10 @@ class Kvaerno5:
         carry, _ = scan(stage, (slopes, Convergence.unknown(system.equation.dtype)), tables)
         return carry[0], Convergence(*carry[1])
 
-    def between(
-        self,
-        y: Leaves,
-        new: Leaves,
-        slope: Leaves,
-        new_slope: Leaves,
-        dense: Sequence[Leaves],
-        theta: Tensor,
-        step: Tensor,
-    ) -> Leaves:
+    def between(self, taken: TakenStep, theta: Tensor) -> Leaves:
         """Interpolate within a step."""
         leaves = []
-        for before, after, k, last, quartic in zip(y, new, *dense, strict=True):
+        for before, after, k, last, quartic in zip(taken.old, taken.new, *taken.dense, strict=True):
             x = theta.astype(np.finfo(before.dtype).dtype)
             other = 1.0 - x
             rise = after - before

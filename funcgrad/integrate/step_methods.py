@@ -179,6 +179,44 @@ class Attempt(NamedTuple):
     counts: Counts | None = None
 
 
+class StepStart(NamedTuple):
+    """Where a step begins.
+
+    Attributes
+    ----------
+    y, slope : list of Tensor
+        The solution, and f there.
+    t, size : Tensor
+        The time, and the size of the step.
+    """
+
+    y: Leaves
+    slope: Leaves
+    t: Tensor
+    size: Tensor
+
+
+class TakenStep(NamedTuple):
+    """A step that was accepted.
+
+    Attributes
+    ----------
+    old, new, slope, new_slope : list of Tensor
+        The solution at both ends, and f there.
+    dense : sequence of lists of Tensor
+        The coefficients of the interpolation.
+    size : Tensor
+        With a sign.
+    """
+
+    old: Leaves
+    new: Leaves
+    slope: Leaves
+    new_slope: Leaves
+    dense: Sequence[Leaves]
+    size: Tensor
+
+
 class StepMethod(Protocol):
     """A method that takes a step: a frozen, hashable value without tensors."""
 
@@ -202,32 +240,51 @@ class StepMethod(Protocol):
         """The evaluations of f in each step; None if the method counts its work."""
         ...
 
-    def begin(
-        self, equation: OdeEquation, y: Leaves, slope: Leaves, t: Tensor, size: Tensor
-    ) -> tuple[Any, Counts]:
-        """The first memory, from the start, the slope there and the size (>= 0) of the first step;
-        and the work for it.
+    def begin(self, equation: OdeEquation, at: StepStart) -> tuple[Any, Counts]:
+        """The first memory, from the start of the first step, whose size is not negative; and the
+        work for it.
         """
         ...
 
-    def attempt(
-        self, equation: OdeEquation, y: Leaves, slope: Leaves, t: Tensor, step: Tensor, memory: Any
-    ) -> Attempt:
-        """Try a step from y at t; ``step`` has a sign."""
+    def attempt(self, equation: OdeEquation, at: StepStart, memory: Any) -> Attempt:
+        """Try a step; its size has a sign."""
         ...
 
-    def between(
-        self,
-        y: Leaves,
-        new: Leaves,
-        slope: Leaves,
-        new_slope: Leaves,
-        dense: Sequence[Leaves],
-        theta: Tensor,
-        step: Tensor,
-    ) -> Leaves:
-        """Interpolate: the solution at t + theta * step, 0 <= theta <= 1."""
+    def between(self, taken: TakenStep, theta: Tensor) -> Leaves:
+        """Interpolate: the solution at t + theta * size, 0 <= theta <= 1."""
         ...
+
+
+class Memoryless:
+    """A base class of methods that carry nothing from step to step."""
+
+    __slots__ = ()
+
+    def begin(self, equation: OdeEquation, at: StepStart) -> tuple[tuple[()], Counts]:
+        """No memory is needed."""
+        return (), Counts(0)
+
+
+def interpolated(taken: TakenStep, theta: Tensor) -> Leaves:
+    """Interpolate by the cubic through both ends and their slopes, and further terms.
+
+    Factors theta and 1 - theta alternate, so that further terms change neither ends nor slopes
+    there: Hairer, Nørsett and Wanner, volume I, section II.6.
+    """
+    leaves = []
+    for place, (a, b, k, last) in enumerate(
+        zip(taken.old, taken.new, taken.slope, taken.new_slope, strict=True)
+    ):
+        real = real_dtype([a])
+        share, complement, h = [x.astype(real) for x in (theta, 1 - theta, taken.size)]
+        rise = b - a
+        first = h * k - rise
+        terms = [rise, first, rise - h * last - first, *[rows[place] for rows in taken.dense]]
+        total = terms[-1] * (share if len(terms) % 2 else complement)
+        for degree in range(len(terms) - 2, -1, -1):
+            total = (terms[degree] + total) * (complement if degree % 2 else share)
+        leaves.append(a + total)
+    return leaves
 
 
 def weighted(weights: Sequence[float], slopes: Sequence[Leaves], step: Tensor) -> Leaves:

@@ -36,6 +36,8 @@ from funcgrad.integrate.step_methods import (
     RightHandSide,
     Settings,
     StepMethod,
+    StepStart,
+    TakenStep,
     equation_of,
     plus,
     weighted,
@@ -219,7 +221,7 @@ def begun(
     none = fnp.zeros((), dtype)
     no_step = fnp.zeros((), status.dtype)
     dense = [[fnp.zeros_like(leaf) for leaf in start] for _ in range(method.dense_count)]
-    memory, counts = method.begin(equation, start, slope, first, size)
+    memory, counts = method.begin(equation, StepStart(start, slope, first, size))
     state = State(
         *(first, first, size, none + 1e-4, status < 0, no_step, status),
         *(start, start, slope, slope, dense, memory, None),
@@ -237,7 +239,8 @@ def tried(method: StepMethod, equation: OdeEquation, state: State, way: Way) -> 
     reaches = (1 + np.finfo(remaining.dtype).eps ** 0.5) * state.size >= abs(remaining)
     end = fnp.where(reaches, way.last, state.end + way.sign * state.size)
     step = end - state.end  # the actual size, after rounding of the time
-    attempt = method.attempt(equation, state.new, state.new_slope, state.end, step, state.memory)
+    at = StepStart(state.new, state.new_slope, state.end, step)
+    attempt = method.attempt(equation, at, state.memory)
     error = attempt.error
     accepted = error <= 1.0  # false for NaN
     size = _next_size(method, abs(step), accepted, state, attempt)
@@ -320,6 +323,5 @@ def between(method: StepMethod, state: State, time: Tensor) -> Leaves:
     """Interpolate the solution at a time within the last step."""
     length = state.end - state.start
     theta = (time - state.start) / fnp.where(length == 0, 1.0, length)
-    return method.between(
-        state.old, state.new, state.old_slope, state.new_slope, state.dense, theta, length
-    )
+    ends = state.old, state.new, state.old_slope, state.new_slope
+    return method.between(TakenStep(*ends, state.dense, length), theta)

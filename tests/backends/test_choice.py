@@ -1,8 +1,6 @@
 """Which backend compiles a jitted function's programs, and what happens where it does not."""
 
 import pickle
-import subprocess
-import sys
 import warnings
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,6 +16,7 @@ from funcgrad._backends.interface import evaluated
 from funcgrad._backends.numpy.backend import NUMPY
 from funcgrad._staging.jit import JitWarning
 from funcgrad.errors import ArgumentError
+from tests.scripts import printed
 
 X = np.linspace(-1.0, 2.0, 6)
 
@@ -165,9 +164,7 @@ print(doubled.lower(1.5).backend.name, usual, named, sep="\\n")
 def run_script(before: str = "", path: Path | None = None) -> list[str]:
     """The backend of functions that name none, the warnings for them, and for one that names it."""
     lines = f"import sys; sys.path[:0] = {[str(path)] if path else []}\n{before}\n{SCRIPT}"
-    done = subprocess.run([sys.executable, "-c", lines], capture_output=True, text=True, check=True)
-    assert done.stderr == ""
-    return done.stdout.splitlines()
+    return printed(lines).splitlines()
 
 
 def test_machine_code_is_usual_where_there_is_a_compiler() -> None:

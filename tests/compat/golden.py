@@ -32,4 +32,5 @@ def encoded(value: Any) -> Any:
 
 if __name__ == "__main__":
     results = {name: encoded(program(library("autograd"))) for name, program in PROGRAMS.items()}
-    FILE.write_text(json.dumps(results, indent=1) + "\n", "utf-8")
+    lines = [f" {json.dumps(name)}: {json.dumps(result)}" for name, result in results.items()]
+    FILE.write_text("{\n" + ",\n".join(lines) + "\n}\n", "utf-8")

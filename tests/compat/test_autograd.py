@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import ast
-import subprocess
 import sys
 from collections import namedtuple
 from pathlib import Path
@@ -31,22 +30,18 @@ from funcgrad.errors import (
     UnknownFunctionError,
 )
 from tests.compat.programs import library
+from tests.scripts import printed
 
 AT = library("funcgrad.compat.autograd")
 core, tracer, util, wrap_util = map(AT, ("core", "tracer", "util", "wrap_util"))
 ArrayBox, unbroadcast_f = AT("numpy.numpy_boxes").ArrayBox, AT("numpy.numpy_vjps").unbroadcast_f
 
 
-def run(script: str) -> str:
-    command = [sys.executable, "-c", script]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
-
-
 def test_nothing_of_it_is_loaded_by_funcgrad_and_scipy_not_by_it() -> None:
     script = "import sys, {}; print([m for m in sys.modules if m.startswith({!r})])"
-    assert run(script.format("funcgrad", "funcgrad.compat")) == "[]\n"
+    assert printed(script.format("funcgrad", "funcgrad.compat")) == "[]\n"
     module = "funcgrad.compat.autograd.scipy, funcgrad.compat.autograd.numpy as np"
-    assert run(script.format(module, "scipy")) == "[]\n"
+    assert printed(script.format(module, "scipy")) == "[]\n"
 
 
 class TestModules:
@@ -81,7 +76,7 @@ class TestModules:
     def test_statements_of_import_find_modules_without_files(self, statement: str) -> None:
         if "scipy" in statement:
             pytest.importorskip("scipy")
-        assert run(f"{statement}; print('found')") == "found\n"
+        assert printed(f"{statement}; print('found')") == "found\n"
 
     def test_other_modules_are_not_found(self) -> None:
         with pytest.raises(ModuleNotFoundError, match="numpy_wrapper"):

@@ -12,7 +12,7 @@ from tests.together import together
 from tests.tools.docs import coming_from
 
 ROWS = [
-    pytest.param(library, row, id=f"{library}: {row['ours'].splitlines()[-1]}")
+    pytest.param(library, row, id=f"{library}: {row.ours.splitlines()[-1]}")
     for library in coming_from.LIBRARIES
     for row in coming_from.rows(library)
 ]
@@ -26,52 +26,49 @@ def assert_same(actual: Any, expected: Any, rtol: float) -> None:
 
 
 @pytest.fixture(scope="module")
-def store() -> dict[str, Any]:
+def store() -> dict[str, dict[str, Any]]:
     return coming_from.stored()
 
 
 @pytest.fixture(scope="module")
 def spaces() -> dict[str, dict[str, Any]]:
-    return {name: coming_from.names(name, "our_names") for name in coming_from.LIBRARIES}
+    return {name: coming_from.names(name, "ours") for name in coming_from.LIBRARIES}
 
 
 @together(("library", "row"), ROWS)
 def test_our_snippet_gives_the_numbers_of_theirs(
-    library: str, row: dict[str, Any], store: dict[str, Any], spaces: dict[str, dict[str, Any]]
+    library: str,
+    row: coming_from.Row,
+    store: dict[str, dict[str, Any]],
+    spaces: dict[str, dict[str, Any]],
 ) -> None:
-    ours = coming_from.leaves(coming_from.run(row["ours"], spaces[library]))
-    assert_same(ours, store[library]["numbers"][row["theirs"]], row.get("rtol", 1e-9))
+    ours = coming_from.leaves(coming_from.run(row.ours, spaces[library]))
+    assert_same(ours, store[library][row.theirs], row.rtol)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("library", coming_from.LIBRARIES)
-def test_their_snippets_give_the_stored_numbers(library: str, store: dict[str, Any]) -> None:
-    if coming_from.versions(library) is None:
+def test_their_snippets_give_the_stored_numbers(
+    library: str, store: dict[str, dict[str, Any]]
+) -> None:
+    if coming_from.installed(library) is None:
         pytest.skip(f"{library} is not installed")
     theirs = coming_from.numbers_of_a_process(library)
-    assert theirs.keys() == store[library]["numbers"].keys()
+    assert theirs.keys() == store[library].keys()
     for row in coming_from.rows(library):
-        expected = store[library]["numbers"][row["theirs"]]
-        assert_same(theirs[row["theirs"]], expected, row.get("rtol", 1e-9))
-
-
-@pytest.mark.parametrize("library", coming_from.LIBRARIES)
-def test_the_page_has_the_table(library: str) -> None:
-    """If it has not, ``python -m tests.tools.docs.coming_from`` writes it anew."""
-    page = coming_from.FOLDER / f"{library}.md"
-    assert page.read_text(encoding="utf-8") == coming_from.page(library)
+        assert_same(theirs[row.theirs], store[library][row.theirs], row.rtol)
 
 
 @pytest.mark.parametrize("library", coming_from.LIBRARIES)
 def test_rows_are_told_apart_by_their_snippets(library: str) -> None:
-    snippets = [row["theirs"] for row in coming_from.rows(library)]
+    snippets = [row.theirs for row in coming_from.rows(library)]
     assert len({*snippets}) == len(snippets)
 
 
 @pytest.mark.parametrize("library", coming_from.LIBRARIES)
 def test_rows_refer_to_public_names(library: str) -> None:
     for row in coming_from.rows(library):
-        for name in [row["see"]] if isinstance(row["see"], str) else row["see"]:
+        for name in row.see:
             holder: Any = funcgrad
             for attribute in name.split(".")[1:]:
                 assert attribute in getattr(holder, "__all__", dir(holder)), name

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import threading
 import warnings
 import weakref
 from collections.abc import Callable, Iterator
@@ -17,6 +16,7 @@ import funcgrad.numpy as fnp
 from funcgrad._staging import loop_programs
 from funcgrad.errors import ConvergenceError
 from funcgrad.integrate import own_loop
+from tests.in_threads import in_threads
 from tests.together import together
 
 TIMES = [0.0, 0.5, 2.0]
@@ -223,9 +223,5 @@ def test_many_threads_may_solve() -> None:
     def work() -> None:
         results.extend([bits(fg.odeint(global_rate, 1.0, TIMES)) for _ in range(5)])
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(lambda _: work(), 4)
     assert results == [expected] * 20

@@ -16,7 +16,7 @@ from funcgrad.integrate.backward_differences import BDF
 from funcgrad.integrate.radau_collocation import Radau
 from funcgrad.integrate.rosenbrock import Rodas5P
 from funcgrad.integrate.singly_implicit import Kvaerno5
-from funcgrad.integrate.step_methods import Settings, equation_of
+from funcgrad.integrate.step_methods import Settings, StepStart, TakenStep, equation_of
 from funcgrad.integrate.steps import Scheme, solved
 from tests.integrate.stiff_problems import STIFF_PROBLEMS, StiffProblem, hires, robertson
 
@@ -100,16 +100,15 @@ def steps(method: Any, f: Any, start: list[float], end: float, count: int) -> An
 
     def run(start: Any) -> Any:
         first = fnp.asarray(0.0)
-        memory, _ = method.begin(equation, [start], [f(first, start)], first, fnp.asarray(size))
+        at = StepStart([start], [f(first, start)], first, fnp.asarray(size))
+        memory, _ = method.begin(equation, at)
 
         def step(carry: Any, number: Any) -> Any:
             (y, slope, memory) = carry
             h = fnp.asarray(size)
-            tried = method.attempt(equation, y, slope, number * size, h, memory)
-            inner = [
-                method.between(y, tried.new, slope, tried.slope, tried.dense, fnp.asarray(x), h)[0]
-                for x in (0.3, 0.7)
-            ]
+            tried = method.attempt(equation, StepStart(y, slope, number * size, h), memory)
+            taken = TakenStep(y, tried.new, slope, tried.slope, tried.dense, h)
+            inner = [method.between(taken, fnp.asarray(x))[0] for x in (0.3, 0.7)]
             return (tried.new, tried.slope, tried.memory), inner
 
         carry, inner = fg.scan(step, ([start], [f(first, start)], memory), np.arange(count) * 1.0)
@@ -174,13 +173,13 @@ def test_each_bdf_converges_with_its_order(order: int) -> None:
             table.append(table[-1][:-1] - table[-1][1:])  # the latest value is the first
         rows = fnp.stack([row[:1] for row in table])
         y, t = [values[:1]], 1.0 + 0.0 * size
-        memory, _ = method.begin(equation, y, [riccati(t, y[0])], t, size)
+        memory, _ = method.begin(equation, StepStart(y, [riccati(t, y[0])], t, size))
         memory = memory._replace(differences=rows, order=fnp.asarray(order))
 
         def step(carry: Any, number: Any) -> Any:
             y, memory = carry
             memory = memory._replace(equal_count=fnp.asarray(-9))
-            tried = method.attempt(equation, y, y, t + number * size, size, memory)
+            tried = method.attempt(equation, StepStart(y, y, t + number * size, size), memory)
             return (tried.new, tried.memory), None
 
         return fg.scan(step, (y, memory), fnp.arange(count) * 1.0)[0][0][0][0]

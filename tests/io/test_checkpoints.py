@@ -23,6 +23,7 @@ from funcgrad.io import checkpoints as checkpoint_files
 from funcgrad.io.loading import verify
 from funcgrad.io.saving import snapshot
 from tests.io.kills import killed, train
+from tests.scripts import printed
 
 STATE = {"x": np.zeros(3)}
 
@@ -283,10 +284,7 @@ print(checkpoints.steps())
 
 def test_a_limit_of_the_size_of_files_is_an_error(tmp_path: Path) -> None:
     assert resource.RLIMIT_FSIZE  # a process of its own: the limit cannot be lifted again
-    done = subprocess.run(
-        [sys.executable, "-c", LIMITED, str(tmp_path)], capture_output=True, text=True, check=True
-    )
-    first, second, last = done.stdout.splitlines()
+    first, second, last = printed(LIMITED, str(tmp_path)).splitlines()
     assert first == second
     assert "File too large. The file does not fit" in first
     assert last == "(1,)"
@@ -399,9 +397,7 @@ import numpy as np
 from funcgrad import io
 io.Checkpoints(sys.argv[1]).save(1, {"x": np.ones(4 * 10**6), "y": np.ones(4 * 10**6)})
 """
-    command = [sys.executable, "-c", script, str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stderr == ""
+    printed(script, str(tmp_path))
     io.verify(step_file(tmp_path, 1))
 
 

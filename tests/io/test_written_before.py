@@ -8,8 +8,6 @@ from __future__ import annotations
 import base64
 import json
 import pickle
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +17,7 @@ import pytest
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import nn, optim, random
+from tests.scripts import printed
 
 STORED: dict[str, str] = json.loads(
     Path(__file__).with_name("written_before.json").read_text("utf-8")
@@ -101,9 +100,7 @@ try:
 except ModuleNotFoundError as error:
     print(error)
 """
-    command = [sys.executable, "-c", script]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == [
+    assert printed(script).splitlines() == [
         "True funcgrad._programs.program",
         "1.0 4.0 pytree",
         "No module named 'funcgrad.nothing'",

@@ -1,8 +1,6 @@
 """Generators as values, names in the place of numbers, and points that fill a cube evenly."""
 
 import pickle
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -12,6 +10,7 @@ from scipy.stats import qmc
 import funcgrad as fg
 from funcgrad import random
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
+from tests.scripts import printed
 
 KEY = random.key(3)
 
@@ -24,10 +23,7 @@ def test_names_make_the_same_keys_for_ever():
     assert random.named(KEY, "dropout").tolist() == golden
     script = "from funcgrad import random; print(random.named(random.key(3), 'dropout').tolist())"
     # Another process hashes strings in another way.
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == str(golden)
+    assert printed(script).strip() == str(golden)
     names = ["", "dropout", "Dropout", "größe", *map(str, range(20))]
     assert len({tuple(random.named(KEY, name).tolist()) for name in names}) == len(names)
     assert_array_equal(

@@ -1,7 +1,6 @@
 """Jitted functions return the function's results, never stale ones, in every mode of calling."""
 
 import gc
-import threading
 import warnings
 import weakref
 from io import StringIO
@@ -14,6 +13,7 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad._staging.jit import JitWarning
 from funcgrad.errors import ArgumentError, ShapeError
+from tests.in_threads import in_threads
 
 X = np.linspace(-1.0, 2.0, 6)
 
@@ -235,11 +235,7 @@ def test_many_threads_share_one_function():
             if not np.allclose(gradient, expected):
                 failures.append(x)
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(work)
     assert failures == []
 
 

@@ -18,6 +18,7 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad._backends.interface import MISS
 from funcgrad.errors import ArgumentError, LeafError, ShapeError
+from tests.in_threads import in_threads
 from tests.together import together
 
 X = np.linspace(-1.0, 2.0, 6)
@@ -454,11 +455,10 @@ def test_what_is_kept_is_bounded():
 
 def test_threads_meet_at_the_first_call_and_later():
     f = fg.jit(lambda x: x * 2 if fnp.sum(x) > 0 else x - 1)
-    barrier, failures = threading.Barrier(8), []
+    failures = []
 
     def work(seed):
         rng = np.random.default_rng(seed)
-        barrier.wait()
         for _ in range(300):
             x = rng.standard_normal(int(rng.integers(1, 5)))
             given = fg.tensor(x) if rng.random() < 0.5 else x
@@ -466,11 +466,7 @@ def test_threads_meet_at_the_first_call_and_later():
             if not np.array_equal(f(given), expected):
                 failures.append(x)
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(work)
     assert failures == []
     assert all(len(each.attempts) <= 2 for each in f._signatures.values())
 
@@ -488,9 +484,5 @@ def test_a_change_is_noticed_by_all_threads():
             if {float(f(1.0)), float(f(1.0))} != {number}:
                 failures.append(number)
 
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(work, 4)
     assert failures == []

@@ -22,6 +22,7 @@ from funcgrad._passes.pipeline import optimize
 from funcgrad._programs.extract import extract
 from funcgrad._staging.derived import ProgramCall
 from funcgrad.errors import DifferentiationError, TracerError
+from tests.in_threads import in_threads
 from tests.transforms.support import assert_same, numbers
 
 Function = Callable[..., Any]
@@ -359,18 +360,12 @@ def test_a_guard_of_an_inner_function_is_one_of_the_outer() -> None:
 def test_first_calls_from_many_threads() -> None:
     f = fg.jit(lambda x, n: fnp.sum(fnp.sin(x) * x) * n if n > 2 else fnp.sum(x * x) * n)
     x = fg.tensor(numbers(5))
-    barrier = threading.Barrier(8)
     found: list[Any] = [None] * 8
 
     def work(k):
-        barrier.wait()
         found[k] = [fg.grad(f)(x, float(k)), fg.jvp(f, (x, float(k)), (x, 0.0))[1]]
 
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(work)
     for k in range(8):
         plain = lambda x, n: fnp.sum(fnp.sin(x) * x) * n if n > 2 else fnp.sum(x * x) * n  # noqa: E731
         expected = [fg.grad(plain)(x, float(k)), fg.jvp(plain, (x, float(k)), (x, 0.0))[1]]

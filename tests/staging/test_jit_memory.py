@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import gc
-import subprocess
-import sys
 import tracemalloc
 import weakref
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
-from threading import Barrier
 from typing import Any
 
 import numpy as np
@@ -20,6 +16,8 @@ from numpy.testing import assert_array_equal
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad._backends import choice
+from tests.in_threads import in_threads
+from tests.scripts import printed
 
 SIZE = 20_000
 BYTES = 8 * SIZE
@@ -86,18 +84,6 @@ def test_what_is_left_would_be_seen() -> None:
 
     with pytest.raises(AssertionError, match="10 objects"):
         assert_nothing_left(cycle, calls=10)
-
-
-def in_threads(work: Callable[[], Any], threads: int = 8) -> None:
-    """Run the same work in several threads, begun together."""
-    barrier = Barrier(threads)
-
-    def begin(_: int) -> None:
-        barrier.wait()
-        work()
-
-    with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(begin, range(threads)))
 
 
 # -------------------------------------------------------------------------- called again and again
@@ -284,7 +270,7 @@ def test_many_threads_leave_nothing_behind() -> None:
     staged = fg.jit(lambda x, way: {"out": x * 2.0 if way > 0 else fnp.sin(x)})
     arguments = [(fnp.ones(size), way) for size in range(1, 5) for way in (1.0, -1.0)]
 
-    def work() -> None:
+    def work(_: int) -> None:
         for _ in range(20):
             for x, way in arguments:
                 staged(x, way)
@@ -295,7 +281,7 @@ def test_many_threads_leave_nothing_behind() -> None:
 def test_what_many_threads_staged_at_once_is_free_when_dropped() -> None:
     made = Made()
     found: list[Any] = []
-    in_threads(lambda: found.append([made.staged(np.full(SIZE, sign)) for sign in (1.0, -1.0)]))
+    in_threads(lambda _: found.append([made.staged(np.full(SIZE, s)) for s in (1.0, -1.0)]))
     assert len(found) == 8
     for positive, negative in found:
         assert_array_equal(positive, np.full(SIZE, 2.0))
@@ -386,5 +372,5 @@ tracemalloc.start()
 work()
 print(tracemalloc.get_traced_memory()[0])
 """
-    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
-    assert int(done.stdout) < 300_000, done.stdout
+    done = printed(text)
+    assert int(done) < 300_000, done

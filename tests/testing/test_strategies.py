@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from typing import Any
 
 import hypothesis.strategies as hst
@@ -19,6 +17,7 @@ from funcgrad.testing import laws
 from funcgrad.testing import strategies as st
 from funcgrad.testing.strategies import drawn_functions
 from funcgrad.testing.strategies.drawn_functions import OPERATIONS
+from tests.scripts import printed
 from tests.together import together
 
 STRATEGIES: Any = st  # to call with arguments of wrong types
@@ -283,9 +282,7 @@ for make in (strategies.tensors, strategies.keys, lambda: fg.testing.holds(laws.
 
 
 def test_laws_do_without_hypothesis_and_strategies_say_what_is_missing():
-    command = [sys.executable, "-W", "error", "-c", WITHOUT]
-    out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    first, second, third = out.splitlines()
+    first, second, third = printed(WITHOUT).splitlines()
     assert first.startswith("strategies.tensors: hypothesis is not installed.")
     assert second.startswith("strategies.keys: ")
     assert third.startswith("holds: ")

@@ -11,7 +11,6 @@ from __future__ import annotations
 import functools
 import gc
 import sys
-import threading
 import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,6 +27,7 @@ import funcgrad.numpy as fnp
 from funcgrad._transforms import large_entries, record
 from funcgrad._transforms.large_entries import LARGE
 from tests.conformance import at_all, by_primitive, every_case, every_primitive, representatives
+from tests.in_threads import in_threads
 from tests.together import together
 
 Values = list[Any]
@@ -324,11 +324,7 @@ def test_threads_that_share_a_function() -> None:
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
     try:
-        threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        in_threads(work, 4)
     finally:
         sys.setswitchinterval(interval)
     assert not wrong

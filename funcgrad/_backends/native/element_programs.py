@@ -52,7 +52,7 @@ from funcgrad._primitives.elementwise import multiply
 from funcgrad._primitives.index_keys import Key
 from funcgrad._primitives.joining import stack
 from funcgrad._primitives.structural import cast, reshape, view
-from funcgrad._programs import algebra
+from funcgrad._programs.algebra import ALGEBRA
 from funcgrad._programs.equation import Equation
 from funcgrad._programs.inline import inlined
 from funcgrad._programs.moved_elements import letters_of, pieces_of
@@ -265,12 +265,12 @@ def _reduced(
     items = []
     for row in rows:
         states = [
-            fold.of(algebra, spec.dtype, k, x[number]) if fold.start else _as(x[number], spec.dtype)
+            fold.of(ALGEBRA, spec.dtype, k, x[number]) if fold.start else _as(x[number], spec.dtype)
             for k, number in enumerate(row)
         ]
         if fold.identity is not None:
             states.append(spec.dtype.type(fold.identity))
-        items.append(fold.element(algebra, _folded(fold.combine, states)))
+        items.append(fold.element(ALGEBRA, _folded(fold.combine, states)))
     return items
 
 
@@ -278,7 +278,7 @@ def _folded(combine: Callable[..., Any], states: Sequence[Any]) -> Any:
     """The states as one: neighbours first, so that few wait for another."""
     while len(states) > 1:
         pairs = [states[k : k + 2] for k in range(0, len(states), 2)]
-        states = [combine(algebra, *pair) if len(pair) > 1 else pair[0] for pair in pairs]
+        states = [combine(ALGEBRA, *pair) if len(pair) > 1 else pair[0] for pair in pairs]
     return states[0]
 
 

@@ -20,7 +20,6 @@ from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._core.specs import Spec
 from funcgrad._core.structure.structures import Contraction, Trait
 from funcgrad._programs.equation import Equation
-from funcgrad._programs.liveness import aliases
 from funcgrad._programs.program import Program
 
 
@@ -50,6 +49,24 @@ class Plan:
     takes: dict[int, int]
     reused: Sequence[int] = ()
     turns: Mapping[int, int] = field(default_factory=dict)
+
+
+def aliases(program: Program) -> list[tuple[int, ...]]:
+    """For each variable, the variables that own the memory it may use.
+
+    >>> import funcgrad as fg
+    >>> staged = fg.program(lambda x: (x + 1.0)[1:] * 2.0)(fg.tensor([1.0, 2.0, 3.0]))
+    >>> aliases(staged)  # x, two constants, the sum, a view of it, the product
+    [(0,), (1,), (2,), (3,), (3,), (5,)]
+    """
+    makers: list[tuple[int, ...]] = [(k,) for k in range(program.index.first_result)]
+    for equation in program.equations:
+        shared: set[int] = set()
+        if not equation.operation.owns:  # a reshape or an index may return a view of its operand
+            shared.update(*[makers[variable] for variable in equation.operands])
+        for _ in equation.results:
+            makers.append(tuple(sorted(shared)) or (len(makers),))
+    return makers
 
 
 def plan_of(program: Program, owned: Collection[int] = (), pooled: bool = False) -> Plan:

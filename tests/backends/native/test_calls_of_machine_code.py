@@ -6,7 +6,6 @@ import gc
 import inspect
 import pickle
 import sys
-import threading
 import weakref
 from collections.abc import Callable
 from functools import partial
@@ -21,6 +20,7 @@ import funcgrad.numpy as fnp
 from funcgrad._backends.interface import MISS
 from funcgrad._backends.native import cpython
 from funcgrad._staging.jit import Jitted
+from tests.in_threads import in_threads
 from tests.together import together
 
 pytest.importorskip("llvmlite")
@@ -286,11 +286,7 @@ def test_threads_share_a_function_while_it_improves(monkeypatch: pytest.MonkeyPa
             if float(f(inputs[k])) != expected[k]:
                 wrong.append(k)
 
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(work)
     assert wrong == []
 
 

@@ -12,6 +12,7 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad._backends.native import chosen_sides
 from funcgrad._backends.native.chosen_sides import with_branches
+from funcgrad._programs.inline import inlined
 from funcgrad._programs.program import Program
 
 pytest.importorskip("llvmlite")
@@ -99,7 +100,7 @@ def long(x: Any) -> Any:
 )
 def test_one_side_is_computed(f: Any) -> None:
     x = np.linspace(-1.0, 1.0, 5)
-    staged = with_branches(fg._programs.inline.inlined(fg.program(f)(np.True_, x)))
+    staged = with_branches(inlined(fg.program(f)(np.True_, x)))
     assert not {"sin", "exp", "where", "fori_loop"} & {*names(staged)}
     for flag in (np.True_, np.False_):
         for out, expected in zip(

@@ -21,6 +21,7 @@ pytest.importorskip("llvmlite")
 from funcgrad._backends.native import processor
 from funcgrad._backends.native.native_code import BEST
 from funcgrad._backends.native.processor import Toolchain
+from tests.in_threads import in_threads
 
 NAME = digest(["some", "code"])
 TEXT = "define i64 @five() { ret i64 5 } ; " + "x" * 5000
@@ -212,10 +213,6 @@ def test_threads_may_compile_at_once(folder: Path) -> None:
     def work() -> None:
         made.append(Toolchain().object_code(TEXT, BEST))
 
-    threads = [threading.Thread(target=work) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(lambda _: work(), 6)
     assert len({*made}) == 1
     assert len(os.listdir(folder)) == before + 1

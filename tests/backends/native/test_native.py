@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import signal
 import sys
-import threading
 import tracemalloc
 from collections.abc import Callable
 from typing import Any
@@ -29,6 +28,7 @@ from funcgrad._core.primitive import Primitive
 from funcgrad._core.structure.structures import Elementwise, Movement
 from funcgrad._core.trace import concrete
 from tests.conformance import every_case, every_primitive, representatives
+from tests.in_threads import in_threads
 from tests.together import together
 
 pytest.importorskip("llvmlite")
@@ -226,11 +226,7 @@ def test_threads_share_one_function() -> None:
             if not np.array_equal(f(arguments[k]), expected[k]):
                 wrong.append(k)
 
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(work)
     assert wrong == []
 
 

@@ -10,7 +10,6 @@ import sys
 import time
 from collections.abc import Callable
 from functools import partial
-from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -27,6 +26,7 @@ pytest.importorskip("llvmlite")
 from funcgrad._backends.native import function_site, nest_ranges, product_text
 from funcgrad._backends.native.native_backend import EXACT, NATIVE
 from funcgrad._backends.native.thread_pool import POOL, has_threads
+from tests.in_threads import in_threads
 from tests.together import together
 
 pytestmark = pytest.mark.skipif(not has_threads(), reason="the system has no such threads")
@@ -290,11 +290,7 @@ def test_many_threads_of_pythons_call_at_once() -> None:
             if bits(f(arguments[k])) != expected[k]:
                 wrong.append(k)
 
-    threads = [Thread(target=work, args=(k,)) for k in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(work, 6)
     assert not wrong
 
 

@@ -18,12 +18,11 @@ from hypothesis import strategies as st
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad._backends.numpy.backend import compile_program
-from funcgrad._backends.numpy.plan import plan_of
+from funcgrad._backends.numpy.plan import aliases, plan_of
 from funcgrad._core.primitive import Primitive
 from funcgrad._passes.pipeline import optimize
 from funcgrad._primitives.identity_product import identity_product
 from funcgrad._programs.inline import inlined
-from funcgrad._programs.liveness import aliases
 from funcgrad._programs.program import Program
 from tests.conformance import every_primitive
 from tests.passes.forms_of_matrices import GROUNDS

@@ -13,6 +13,7 @@ import scipy.special
 import funcgrad as fg
 from funcgrad.errors import MissingPackageError
 from funcgrad.scipy import special
+from tests.scripts import printed
 from tests.together import together
 from tests.tools.benchmarks.coverage import of_some_versions
 
@@ -139,9 +140,7 @@ except fg.errors.MissingPackageError as error:
 
 
 def test_without_scipy_what_needs_it_says_so() -> None:
-    command = [sys.executable, "-c", WITHOUT_SCIPY]
-    printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    assert printed == (
+    assert printed(WITHOUT_SCIPY) == (
         "gammaln: SciPy evaluates this function, and it is not installed. Install it by"
         " `pip install scipy`.\n"
     )

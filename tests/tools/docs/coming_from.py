@@ -1,12 +1,12 @@
 r"""Tables of names: what a snippet of another library is called here.
 
-``examples/docs/coming_from/*.toml`` have a row for each pair of snippets, which give the same
-numbers. ``python -m tests.tools.docs.coming_from`` writes the tables of the pages beside them, and,
-for each library that is installed, the numbers of its snippets to ``coming_from.json``.
+The pages ``examples/docs/coming_from/*.md`` have a row for each pair of snippets, which give the
+same numbers. ``python -m tests.tools.docs.coming_from`` runs the snippets of each library that is
+installed, and writes their numbers to ``coming_from.json`` and its version to the page.
 
->>> row = {"theirs": "np.sum(x)", "ours": "fnp.sum(x)", "see": "funcgrad.numpy.sum"}
->>> print(line(row))
-| `np.sum(x)` | `fnp.sum(x)`<br>{py:obj}`~funcgrad.numpy.sum` |
+>>> line = "| `np.sum(x)` | `y = x`<br>`y.sum()`<br>{py:obj}`~funcgrad.Tensor` <!-- rtol=1e-6 --> |"
+>>> Row.of(line)
+Row(theirs='np.sum(x)', ours='y = x\ny.sum()', see=['funcgrad.Tensor'], rtol=1e-06)
 >>> leaves({"b": 2.0, "a": [1j, None]})
 [array([0., 1.]), array(2.)]
 >>> run("y = x + 1\ny * 2", {"x": 1.0})
@@ -18,37 +18,77 @@ from __future__ import annotations
 import ast
 import importlib.metadata
 import json
+import re
 import subprocess
 import sys
-import tomllib
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 FOLDER: Final = Path(__file__).parents[3] / "examples" / "docs" / "coming_from"
 STORE: Final = Path(__file__).with_suffix(".json")
 LIBRARIES: Final = ("autograd", "jax", "jax_solvers", "numpy", "pytorch")
-BEGIN: Final = "<!-- Written by python -m tests.tools.docs.coming_from from here on. -->\n"
-END: Final = "<!-- To here. -->\n"
+
+_ROW: Final = re.compile(
+    r"\| (?P<theirs>`.*?`) \| (?P<ours>`.*?`)<br>(?P<see>\{py:obj\}.*?)"
+    r"(?: <!-- rtol=(?P<rtol>\S+) -->)? \|"
+)
+_VERSIONS: Final = re.compile(r"The rows were compared with (.*)\. Snippets of")
 
 
-def table(library: str) -> dict[str, Any]:
-    """The file of a library: packages, names that snippets use, and groups of rows."""
-    return tomllib.loads((FOLDER / f"{library}.toml").read_text(encoding="utf-8"))
+class Row(NamedTuple):
+    """A row of a table.
+
+    Attributes
+    ----------
+    theirs, ours : str
+        The snippets.
+    see : list of str
+        The public names that the row links to.
+    rtol : float
+        How far the numbers may differ: a comment in the row, which readers do not see.
+    """
+
+    theirs: str
+    ours: str
+    see: list[str]
+    rtol: float
+
+    @classmethod
+    def of(cls, line: str) -> Row:
+        match = _ROW.fullmatch(line)
+        assert match, line
+        see = re.findall(r"\{py:obj\}`~([^`]+)`", match["see"])
+        return cls(_code(match["theirs"]), _code(match["ours"]), see, float(match["rtol"] or 1e-9))
 
 
-def rows(library: str) -> Iterator[dict[str, Any]]:
-    for group in table(library)["table"].values():
-        yield from group
+def _code(cell: str) -> str:
+    """The code in a cell, where spaces at the beginning of a line do not break."""
+    return "\n".join(re.findall("`([^`]*)`", cell)).replace("\N{NO-BREAK SPACE}", " ")
+
+
+def page(library: str) -> Path:
+    return FOLDER / f"{library}.md"
+
+
+def _tables(library: str) -> str:
+    """The part of a page that has the tables and the names in them."""
+    return page(library).read_text(encoding="utf-8").partition("\n## Names\n")[2]
+
+
+def rows(library: str) -> list[Row]:
+    lines = _tables(library).splitlines()
+    return [Row.of(line) for line in lines if line.startswith("| `")]
 
 
 def names(library: str, side: str) -> dict[str, Any]:
-    """The names that the snippets of a side use: ``"their_names"`` or ``"our_names"``."""
+    """The names that the snippets of a side use, ``"theirs"`` or ``"ours"``."""
+    theirs, ours = re.findall(r"^```python\n(.*?)^```", _tables(library), re.DOTALL | re.MULTILINE)
     space: dict[str, Any] = {"__name__": __name__}
-    exec(compile(table(library)[side], f"<{side}>", "exec"), space)
+    exec(compile({"theirs": theirs, "ours": ours}[side], f"<{side}>", "exec"), space)
     return space
 
 
@@ -77,21 +117,29 @@ def leaves(value: Any) -> list[np.ndarray[Any, Any]]:
     return [array]
 
 
-def versions(library: str) -> dict[str, str] | None:
-    """The installed versions of the library's packages; None if one is not installed."""
+def compared(library: str) -> str:
+    """The packages and versions that the page names, as in ``"jax 0.10.2, optax 0.2.8"``."""
+    match = _VERSIONS.search(_tables(library))
+    assert match, library
+    return match[1]
+
+
+def installed(library: str) -> str | None:
+    """The installed versions of these packages; None if one is not installed."""
     try:
-        return {name: importlib.metadata.version(name) for name in table(library)["packages"]}
+        packages = [text.split()[0] for text in compared(library).split(", ")]
+        return ", ".join(f"{name} {importlib.metadata.version(name)}" for name in packages)
     except importlib.metadata.PackageNotFoundError:
         return None
 
 
 def numbers(library: str) -> dict[str, Any]:
     """Run the other library's snippets; keys are the snippets."""
-    space = names(library, "their_names")
+    space = names(library, "theirs")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return {
-            row["theirs"]: [leaf.tolist() for leaf in leaves(run(row["theirs"], space))]
+            row.theirs: [leaf.tolist() for leaf in leaves(run(row.theirs, space))]
             for row in rows(library)
         }
 
@@ -108,58 +156,30 @@ def numbers_of_a_process(library: str) -> dict[str, Any]:
     return dict(json.loads(done.stdout.splitlines()[-1]))  # libraries may print, too
 
 
-def stored() -> dict[str, Any]:
-    """For each library, versions of its packages, and the numbers of its snippets."""
+def stored() -> dict[str, dict[str, Any]]:
+    """For each library, the numbers of its snippets."""
     return dict(json.loads(STORE.read_text(encoding="utf-8")))
 
 
-def line(row: Mapping[str, Any]) -> str:
-    """A row of the table in Markdown; below our snippet are links, and what differs."""
-    public = [row["see"]] if isinstance(row["see"], str) else row["see"]
-    links = ", ".join(f"{{py:obj}}`~{name}`" for name in public)
-    note = f"{links}: {row['note']}" if "note" in row else links
-    return f"| {_cell(row['theirs'])} | {_cell(row['ours'])}<br>{note} |"
-
-
-def _cell(snippet: str) -> str:
-    """Code in a cell of a table; spaces at the beginning of a line would vanish there."""
-    code = [text.replace("    ", "\N{NO-BREAK SPACE}" * 4) for text in snippet.strip().splitlines()]
-    return "<br>".join(f"`{text}`" for text in code)
-
-
-def section(library: str) -> str:
-    """The generated part of a page."""
-    content = table(library)
-    compared = ", ".join(f"{name} {v}" for name, v in stored()[library]["versions"].items())
+def text_of(store: Mapping[str, Mapping[str, Any]]) -> str:
+    """The numbers as JSON, with a line for each snippet."""
     parts = []
-    for title, group in content["table"].items():
-        lines = "\n".join(line(row) for row in group)
-        head = f"| {content['title']} | funcgrad |\n|---|---|"
-        parts.append(f"### {title}\n\n{head}\n{lines}\n")
-    parts.append(
-        "### Names in the rows\n\n"
-        f"The rows were compared with {compared}. Snippets of {content['title']} use\n\n"
-        f"```python\n{content['their_names'].strip()}\n```\n\nand snippets of funcgrad\n\n"
-        f"```python\n{content['our_names'].strip()}\n```\n"
-    )
-    return "\n" + "\n".join(parts) + "\n"
-
-
-def page(library: str) -> str:
-    """The page with its generated part."""
-    before, _, after = (FOLDER / f"{library}.md").read_text(encoding="utf-8").partition(BEGIN)
-    return before + BEGIN + section(library) + END + after.partition(END)[2]
+    for library, results in store.items():
+        lines = [f"  {json.dumps(code)}: {json.dumps(value)}" for code, value in results.items()]
+        parts.append(f" {json.dumps(library)}: {{\n" + ",\n".join(lines) + "\n }")
+    return "{\n" + ",\n".join(parts) + "\n}\n"
 
 
 def write() -> None:
-    """Write the numbers of the libraries that are installed, and the pages."""
-    store = stored() if STORE.exists() else {}
+    """Write the numbers of the libraries that are installed, and their versions."""
+    store = stored()
     for library in LIBRARIES:
-        if (installed := versions(library)) is not None:
-            store[library] = {"versions": installed, "numbers": numbers_of_a_process(library)}
-    STORE.write_text(json.dumps(store, indent=1) + "\n", encoding="utf-8")
-    for library in LIBRARIES:
-        (FOLDER / f"{library}.md").write_text(page(library), encoding="utf-8")
+        if (versions := installed(library)) is not None:
+            store[library] = numbers_of_a_process(library)
+            text = page(library).read_text(encoding="utf-8")
+            text = text.replace(compared(library), versions)
+            page(library).write_text(text, encoding="utf-8")
+    STORE.write_text(text_of(store), encoding="utf-8")
 
 
 if __name__ == "__main__":
