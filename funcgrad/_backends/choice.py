@@ -93,7 +93,8 @@ def machine_code_of(prepared: Program) -> Compiled | None:
         return None
     from funcgrad._backends.native.same_bits import with_same_bits
 
-    return backend.compile(with_same_bits(prepared))
+    program = with_same_bits(prepared)
+    return None if program is None else backend.compile(program)
 
 
 def numpy_backend() -> Backend:

@@ -52,24 +52,24 @@ _MOST: Final = 1 << 20
 """The most elements of examples: sums of larger arrays take NumPy's time anyway."""
 
 
-class UnknownOrderError(Exception):
+class _UnknownOrderError(Exception):
     """Nobody knows in which order NumPy adds."""
 
 
-def with_same_bits(program: Program) -> Program:
+def with_same_bits(program: Program) -> Program | None:
     """Let NumPy evaluate all equations whose bits depend on the order of a sum.
+
+    The result is None if it is unknown how an operand lies, or if an operation runs Python.
 
     Parameters
     ----------
     program : Program
         Prepared for NumPy, see ``prepared_exactly``. Its inputs lie in C order.
-
-    Raises
-    ------
-    UnknownOrderError
-        It is unknown how an operand lies, or an operation runs Python.
     """
-    return _rewritten(program, [_example(spec) for spec in program.inputs])[0]
+    try:
+        return _rewritten(program, [_example(spec) for spec in program.inputs])[0]
+    except _UnknownOrderError:
+        return None
 
 
 def _rewritten(
@@ -81,18 +81,18 @@ def _rewritten(
     """
     specs, index = program.specs(), program.index
     if any(spec.dtype.kind == "c" for spec in specs):
-        raise UnknownOrderError  # products of complex numbers depend on their place in an array
+        raise _UnknownOrderError  # products of complex numbers depend on their place in an array
     if sum(prod(spec.shape) for spec in specs) > _MOST:
-        raise UnknownOrderError
+        raise _UnknownOrderError
     examples = [*inputs, *[constant.value for constant in program.constants]]
     views: dict[int, int] = {}
-    memory: dict[Spec, Any] = {}
+    memory: dict[Spec, tuple[int, ...] | None] = {}
     _note(memory, program.inputs[owned], inputs[owned])
     equations = []
     for equation, results in zip(program.equations, index.results, strict=True):
         structure, around = equation.operation.structure, [examples[v] for v in equation.operands]
         if FOREIGN in equation.operation.traits:
-            raise UnknownOrderError
+            raise _UnknownOrderError
         if isinstance(structure, Control):
             operands = {variable: specs[variable] for variable in equation.operands}
             equation, made = _controlled(equation, operands, around)
@@ -109,13 +109,15 @@ def _rewritten(
     return replace(program, equations=tuple(equations)), [examples[v] for v in program.outputs]
 
 
-def _note(memory: dict[Spec, Any], specs: Sequence[Spec], made: Sequence[Example]) -> None:
+def _note(
+    memory: dict[Spec, tuple[int, ...] | None], specs: Sequence[Spec], made: Sequence[Example]
+) -> None:
     """Check that all matrices of one shape lie alike: they may be written into one memory."""
     for spec, example in zip(specs, made, strict=True):
         if len(spec.shape) > 1:
             strides = example if example is None else _strides_of(spec.shape, example.strides)
             if memory.setdefault(spec, strides) != strides:
-                raise UnknownOrderError
+                raise _UnknownOrderError
 
 
 def _adds(equation: Equation) -> bool:
@@ -253,14 +255,14 @@ def _controlled(
     """A loop or a choice with its programs rewritten, and examples of its results."""
     form = form_of(equation, operands)
     if form is None:
-        raise UnknownOrderError
+        raise _UnknownOrderError
     if isinstance(form, Loop):
         programs, made = _looped(form, around, equation.results)
     else:
         programs, made = _chosen(form, around)
     inside = dict(zip(map(id, in_form(form)), programs, strict=True))
     if any(id(value) not in inside for _, value in equation.params if isinstance(value, Program)):
-        raise UnknownOrderError
+        raise _UnknownOrderError
     return with_changed_programs(equation, lambda program: inside[id(program)]), made
 
 
@@ -278,7 +280,7 @@ def _looped(
     shared, carried, arrays = form.parts(around)
     slices = [_example(spec) for spec in form.body.inputs[len(shared) + len(carried) :]]
     if any(array is None or not array.flags.c_contiguous for array in arrays):
-        raise UnknownOrderError
+        raise _UnknownOrderError
     carry, owned = [*carried], slice(len(shared), len(shared) + len(carried))
     while True:
         body, outs = _rewritten(form.body, [*shared, *carry, *slices], owned)
@@ -330,11 +332,11 @@ def _example(spec: Spec) -> Example:
 def _order(example: Example) -> tuple[int, ...]:
     """The axes from the outermost in memory to the innermost."""
     if example is None:
-        raise UnknownOrderError
+        raise _UnknownOrderError
     array = np.asarray(example)
     order = _strides_order(array)
     if not array.transpose(order).flags.c_contiguous:
-        raise UnknownOrderError
+        raise _UnknownOrderError
     return order
 
 
@@ -345,7 +347,7 @@ def _strides_order(array: np.ndarray[Any, Any]) -> tuple[int, ...]:
     return tuple(sorted(axes, key=lambda axis: -array.strides[axis]))
 
 
-def _laid(array: Any, order: tuple[int, ...]) -> Any:
+def _laid(array: np.ndarray[Any, Any], order: tuple[int, ...]) -> np.ndarray[Any, Any]:
     """An array in C order laid out in another one."""
     if order == (*range(len(order)),):
         return array

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,6 @@ import pytest
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad._backends.choice import machine_code_of
-from funcgrad._backends.native.same_bits import UnknownOrderError
 from funcgrad._backends.numpy.backend import compile_program
 from funcgrad._backends.numpy.prepare import prepared_exactly
 from funcgrad._core import pytrees
@@ -24,18 +24,19 @@ from tests.together import together
 pytest.importorskip("llvmlite")
 
 
-def compared(f: Callable[..., Any], *args: Any) -> str:
-    """The source of the machine code, once its results have NumPy's bits."""
+def has_numpys_bits(f: Callable[..., Any], *args: Any) -> bool:
+    """Whether there is machine code; its results have to have NumPy's bits."""
     program = prepared_exactly(simplified(fg.program(f)(*args)))
     values = [np.asarray(leaf)[()] for leaf in pytrees.leaves(args)]
     values = [x.item() if spec.weak else x for x, spec in zip(values, program.inputs, strict=True)]
     compiled = machine_code_of(program)
-    assert compiled is not None
+    if compiled is None:
+        return False
     with np.errstate(all="ignore"):
         expected = [np.asarray(out) for out in compile_program(program)(*values)]
         actual = [np.asarray(out) for out in compiled.run(*values) or ()]
     assert [(x.dtype, x.tobytes()) for x in actual] == [(x.dtype, x.tobytes()) for x in expected]
-    return str(fg.jit(f).lower(*args).source)
+    return True
 
 
 def draws(*shape: int, dtype: Any = float) -> Any:
@@ -46,10 +47,12 @@ def draws(*shape: int, dtype: Any = float) -> Any:
 def test_sums_add_in_numpys_order(dtype: Any) -> None:
     sizes = [1, 2, 3, 7, 8, 9, 15, 100, 128, 129, 1000]
     arrays = [draws(n, dtype=dtype) for n in sizes]
-    compared(lambda xs: [fnp.sum(x * 3.0) for x in xs], arrays)
-    compared(lambda x: [fnp.sum(x, axis) for axis in (0, 1, 2, (0, 2))], draws(5, 9, 17))
-    compared(lambda x: fnp.sum(fnp.sin(x.T), 0), draws(9, 17))
-    compared(lambda x: [fnp.sum(x[::-1]), fnp.sum(x[::3]), fnp.cumsum(x)], draws(50))
+    assert has_numpys_bits(lambda xs: [fnp.sum(x * 3.0) for x in xs], arrays)
+    assert has_numpys_bits(
+        lambda x: [fnp.sum(x, axis) for axis in (0, 1, 2, (0, 2))], draws(5, 9, 17)
+    )
+    assert has_numpys_bits(lambda x: fnp.sum(fnp.sin(x.T), 0), draws(9, 17))
+    assert has_numpys_bits(lambda x: [fnp.sum(x[::-1]), fnp.sum(x[::3]), fnp.cumsum(x)], draws(50))
 
 
 MATRIX = draws(50, 3)
@@ -86,18 +89,19 @@ PRODUCTS: dict[str, tuple[Callable[..., Any], Any]] = {
 @together("name", PRODUCTS)
 def test_products_add_in_numpys_order(name: str) -> None:
     f, args = PRODUCTS[name]
-    compared(f, *args)
+    assert has_numpys_bits(f, *args)
 
 
 def test_orders_that_nobody_knows_are_refused() -> None:
     def mixed(x: Any) -> Any:
         return fg.fori_loop(0, 3, lambda _, c: fnp.sin(c).T @ fnp.cos(c.T).T, x)
 
-    compared(lambda x: fg.fori_loop(0, 3, lambda _, c: fnp.sin(c) @ fnp.cos(c), x), draws(4, 4))
+    assert has_numpys_bits(
+        lambda x: fg.fori_loop(0, 3, lambda _, c: fnp.sin(c) @ fnp.cos(c), x), draws(4, 4)
+    )
     refused = [mixed, lambda x: x.T @ (1j * x), lambda x: fnp.zeros((2000, 2000)) @ x]
     for f, x in zip(refused, (draws(4, 4), draws(4, 4), draws(2000)), strict=True):
-        with pytest.raises(UnknownOrderError):
-            machine_code_of(prepared_exactly(simplified(fg.program(f)(x))))
+        assert not has_numpys_bits(f, x)
 
 
 @pytest.mark.slow
@@ -105,10 +109,8 @@ def test_every_kind_of_program() -> None:
     refused = 0
     programs = [*every_program()]
     for each in programs:
-        try:
-            compared(each.function, *each.args)
-        except (UnknownOrderError, TracerError):
-            refused += 1
+        with suppress(TracerError):
+            refused += not has_numpys_bits(each.function, *each.args)
     assert refused < len(programs) / 5
 
 
