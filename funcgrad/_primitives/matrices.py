@@ -201,10 +201,11 @@ def check_finite(operation: str, x: Array, what: str = "matrix") -> None:
 
 
 def _hermitian(x: Array) -> Any:
-    if np.array_equal(x, _adjoint(x)):
+    other = _adjoint(x)
+    if np.array_equal(x, other):
         return x
     half = x * 0.5
-    return half + _adjoint(half)
+    return np.where(x == other, x, half + _adjoint(half))
 
 
 def _adjoint(x: Array) -> Array:

@@ -25,7 +25,12 @@ from funcgrad._backends.native.cpython import inner_loop
 from funcgrad._backends.native.function_text import PLAIN, Arithmetic
 from funcgrad._backends.native.instructions import Value, unknown
 from funcgrad._backends.native.lanes import Lanes
-from funcgrad._backends.native.matrix_planning import factorizes, multiplies, multiplies_rows
+from funcgrad._backends.native.matrix_planning import (
+    factorizes,
+    factorizes_as_numpy,
+    multiplies,
+    multiplies_rows,
+)
 from funcgrad._backends.native.movement_planning import (
     folds_in_order,
     gathers,
@@ -277,10 +282,13 @@ def _converted(dtype: np.dtype[Any], m: Lanes, x: Value) -> Value:
 
 
 def _adds_as_numpy(plan: UnfinishedPlan, equation: Equation, _: Opaque, variable: int) -> bool:
-    """Plan NumPy's inner loop for a sum that has to have its bits."""
+    """Plan NumPy's inner loop for a result that has to have its bits."""
     if equation.operation is not NUMPY_STEP:
         return False
     step: Any = dict(equation.params)["step"]
+    form = step.factorization()
+    if form is not None:
+        return factorizes_as_numpy(plan, equation, form, variable)
     views = [plan.views[operand] for operand in equation.operands]
     loop = step.loop(variable, equation, views, plan.specs[variable].dtype.itemsize)
     if loop is None:

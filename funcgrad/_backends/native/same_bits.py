@@ -3,7 +3,8 @@
 Exact machine code differs from NumPy in the order of sums only: in reductions, products and linear
 algebra. NumPy's order depends on how operands lie in memory, while machine code keeps all arrays in
 C order. So each operation is tried on an *example* of each operand, which lies as the operand does.
-Then sums become steps that NumPy takes, on operands that are laid out like their examples.
+Then sums become steps that NumPy takes, on operands that are laid out like their examples. LAPACK
+copies its operands, so that its bits do not depend on how they lie.
 
 >>> import funcgrad as fg
 >>> staged = fg.program(lambda x: fg.numpy.exp(x).T @ x)(fg.numpy.ones((2, 3)))
@@ -21,16 +22,19 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from funcgrad._backends.control_forms import form_of, in_form
+from funcgrad._backends.decompose import decomposed
 from funcgrad._backends.native.plan_steps import EquationStep
 from funcgrad._backends.native.views import View
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._core.specs import Spec
+from funcgrad._core.structure.factorizations import Factorization
 from funcgrad._core.structure.folds import ALL, ANY, GREATEST, LEAST, SUM
 from funcgrad._core.structure.structures import (
     FOREIGN,
     Choice,
     Control,
     Elementwise,
+    Factored,
     Gather,
     Loop,
     Movement,
@@ -39,9 +43,16 @@ from funcgrad._core.structure.structures import (
     Scatter,
 )
 from funcgrad._core.trace import Raw
+from funcgrad._primitives.matrices import (
+    diagonal_of,
+    from_triangle,
+    hermitian,
+    to_triangle,
+    triangle,
+)
 from funcgrad._programs.equation import Equation
 from funcgrad._programs.extract import extract
-from funcgrad._programs.inline import with_changed_programs
+from funcgrad._programs.inline import with_changed_programs, with_programs_inside
 from funcgrad._programs.program import Program
 from funcgrad._transforms.flat_functions import call_primitive
 
@@ -50,6 +61,9 @@ Example: TypeAlias = Any
 
 _MOST: Final = 1 << 20
 """The most elements of examples: sums of larger arrays take NumPy's time anyway."""
+
+_BY_BODIES: Final = frozenset({diagonal_of, from_triangle, hermitian, to_triangle, triangle})
+"""Operations whose bodies, which compute element by element, have the bits of evaluation."""
 
 
 class _UnknownOrderError(Exception):
@@ -67,9 +81,14 @@ def with_same_bits(program: Program) -> Program | None:
         Prepared for NumPy, see ``prepared_exactly``. Its inputs lie in C order.
     """
     try:
-        return _rewritten(program, [_example(spec) for spec in program.inputs])[0]
+        rewritten, _ = _rewritten(program, [_example(spec) for spec in program.inputs])
     except _UnknownOrderError:
         return None
+    return _with_bodies(rewritten)
+
+
+def _with_bodies(program: Program) -> Program:
+    return decomposed(with_programs_inside(program, _with_bodies), _BY_BODIES.__contains__)
 
 
 def _rewritten(
@@ -103,7 +122,8 @@ def _rewritten(
             else:
                 _note(memory, equation.results, made)
             if _adds(equation):
-                equation = _by_numpy(program, equation, results, examples, views)
+                moved = {} if isinstance(structure, Factored) else views
+                equation = _by_numpy(program, equation, results, examples, moved)
         examples += made
         equations.append(equation)
     return replace(program, equations=tuple(equations)), [examples[v] for v in program.outputs]
@@ -124,6 +144,8 @@ def _adds(equation: Equation) -> bool:
     """Whether the bits of results may depend on the order of a sum."""
     structure = equation.operation.structure
     if all(spec.dtype.kind != "f" for spec in equation.results):
+        return False
+    if equation.operation in _BY_BODIES:
         return False
     if isinstance(structure, Reduction) and structure.fold in (GREATEST, LEAST, ALL, ANY):
         return False
@@ -153,6 +175,14 @@ class NumpyStep:
     def __call__(self, values: Sequence[Raw]) -> Sequence[Any]:
         pairs = zip(values, self.orders, strict=False)
         return self.program.evaluate([_laid(value, order) for value, order in pairs])
+
+    def factorization(self) -> Factorization | None:
+        """The equation as results of triangular factors of its operands; None if it is none."""
+        equation = self.program.equations[-1]
+        structure, count = equation.operation.structure, len(self.program.inputs)
+        if not isinstance(structure, Factored) or equation.operands != (*range(count),):
+            return None
+        return structure.factorization(**dict(equation.params))
 
     def loop(
         self, variable: int, equation: Equation, views: Sequence[View], size: int
