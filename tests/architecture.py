@@ -61,11 +61,14 @@ DEFERRED_IMPORTS: Mapping[str, frozenset[str]] = {
     "funcgrad._backends.numpy.backend": frozenset({"funcgrad._forms.python_module"}),
     # Machine code, which needs a package of its own; and NumPy's backend, which that spares.
     "funcgrad._backends.choice": frozenset(
-        {"funcgrad._backends.native.native_backend", "funcgrad._backends.numpy.backend"}
+        {
+            "funcgrad._backends.native.native_backend",
+            "funcgrad._backends.native.same_bits",
+            "funcgrad._backends.numpy.backend",
+        }
     ),
-    "funcgrad._staging.loop_programs": frozenset(
-        {"funcgrad._backends.numpy.backend", "funcgrad._backends.numpy.prepare"}
-    ),
+    "funcgrad._staging.loop_programs": frozenset({"funcgrad._backends.numpy.prepare"}),
+    "funcgrad._staging.improving_runs": frozenset({"funcgrad._backends.numpy.backend"}),
     # Modules that write text, which programs whose code is on disk do not need.
     "funcgrad._backends.native.native_backend": frozenset({"funcgrad._backends.native.functions"}),
     # Answers to mistakes, which a script without any need not load.

@@ -16,11 +16,12 @@ from typing import Any, Final, SupportsIndex
 
 import numpy as np
 
-from funcgrad._backends.interface import Backend
+from funcgrad._backends.interface import Backend, Compiled
 from funcgrad._backends.thread_limits import asked_threads
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._base.locks import cached_property
 from funcgrad._base.users_line import warn_user
+from funcgrad._programs.program import Program
 from funcgrad.errors import ArgumentError
 
 DEFAULT: str = "native"
@@ -77,6 +78,23 @@ def chosen_backend(
     users_backend: Backend = backend
     with_threads = getattr(users_backend, "with_threads", None)
     return users_backend if with_threads is None or threads is None else with_threads(threads)
+
+
+def machine_code_of(prepared: Program) -> Compiled | None:
+    """Machine code with the bits of NumPy's backend; None if there is none.
+
+    Parameters
+    ----------
+    prepared : Program
+        Prepared for NumPy so that all results keep every bit. Arguments have to lie in C order.
+    """
+    backend = chosen_backend(None, "a solver", exact=True)
+    if backend is numpy_backend():
+        return None
+    from funcgrad._backends.native.same_bits import with_same_bits
+
+    program = with_same_bits(prepared)
+    return None if program is None else backend.compile(program)
 
 
 def numpy_backend() -> Backend:

@@ -62,7 +62,7 @@ MATRICES: Final = of_stacks(2)
 """The structure of operations on stacks of matrices."""
 
 
-_DOUBLE: Final = (np.dtype(np.float64),)
+_DOUBLE: Final = np.dtype(np.float64)
 
 
 def linalg_dtype(name: str, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
@@ -73,8 +73,8 @@ def linalg_dtype(name: str, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
     DtypeError
         A dtype is float16, for which NumPy lacks linear algebra.
     """
-    if dtypes == _DOUBLE:  # the usual case, faster
-        return dtypes[0]
+    if dtypes.count(_DOUBLE) == len(dtypes):  # the usual case, faster
+        return _DOUBLE
     if any(dtype.char == "e" for dtype in dtypes):
         raise DtypeError(
             f"{name}: linear algebra does not support float16, as in NumPy. Convert with"
@@ -201,10 +201,11 @@ def check_finite(operation: str, x: Array, what: str = "matrix") -> None:
 
 
 def _hermitian(x: Array) -> Any:
-    if np.array_equal(x, _adjoint(x)):
+    other = _adjoint(x)
+    if np.array_equal(x, other):
         return x
     half = x * 0.5
-    return half + _adjoint(half)
+    return np.where(x == other, x, half + _adjoint(half))
 
 
 def _adjoint(x: Array) -> Array:

@@ -1,9 +1,10 @@
 """Programs of a solver's own: its loop over a user's function, outside of ``jit``.
 
 A solver calls a user's function some hundred times, from a loop in Python. The loop as a program
-has the same bits, and takes a tenth of the time or less. So it is staged as soon as it comes again,
-and kept. Whatever cannot be staged runs as before, without a warning: functions that branch on
-values, print, or hold objects that may change.
+has the same bits, and takes a tenth of the time or less; as machine code (`improving_runs.py`) it
+takes a hundredth. So it is staged as soon as it comes again, and kept. Whatever cannot be staged
+runs as before, without a warning: functions that branch on values, print, or hold objects that may
+change.
 
 >>> import funcgrad as fg
 >>> programs = LoopPrograms()
@@ -34,6 +35,7 @@ from funcgrad._staging.derived import ProgramCall, Run, by_numpy
 from funcgrad._staging.eagerness import EAGER
 from funcgrad._staging.entry import argument_type
 from funcgrad._staging.function_parts import FunctionParts, NoPartsError, acts, function_parts
+from funcgrad._staging.improving_runs import ImprovingRun
 from funcgrad._transforms.probe import running_probes
 from funcgrad._transforms.stage import stage
 from funcgrad._transforms.stager import Stager
@@ -179,7 +181,6 @@ def _made(
     parts: FunctionParts, examples: Sequence[Value], loop: Loop, at_once: bool
 ) -> _LoopProgram | None:
     """Stage a loop; None if its function may not be staged."""
-    from funcgrad._backends.numpy.backend import compile_program
     from funcgrad._backends.numpy.prepare import prepared_exactly
 
     count = len(examples) - len(parts.tensors)
@@ -203,8 +204,8 @@ def _made(
             call = ProgramCall(program, _by_default, _by_default(program))
         else:
             program = simplified(staged)
-            compiled = compile_program(prepared_exactly(program), raises=False)
-            call = ProgramCall(program, lambda derived: by_numpy(derived, False)[1].run, compiled)
+            improving = ImprovingRun(prepared_exactly(program))
+            call = ProgramCall(program, lambda derived: by_numpy(derived, False)[1].run, improving)
     except Exception:  # the loop in Python runs, or raises it again
         return None
     return _LoopProgram(call, capture.check, parts.code)

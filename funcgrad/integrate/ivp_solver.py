@@ -76,9 +76,9 @@ class IvpSolver(NamedTuple):
             self._check(outcome)
         else:
             sol, outcome = self._between(records), Outcome([], *records[-4:])
-            groups = [vmap(sol.at)(moments) for moments in (times, *at_events)]
-            if own_times:
-                groups[0] = self._ends(records, sol, times, stop)
+            groups = [vmap(sol.at)(moments) for moments in at_events]
+            ends = self._ends(records, sol, times, stop) if own_times else vmap(sol.at)(times)
+            groups.insert(0, ends)
         if records is not None and own_times and self.failed != "keep" and problem.is_open():
             # The last time is not the end, and nobody can be told.
             known = fnp.where(records.status == 0, 1.0, np.nan)

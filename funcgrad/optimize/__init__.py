@@ -11,14 +11,16 @@ The README explains how; ``funcgrad.scipy.optimize`` calls SciPy's own solvers i
 
 from typing import TYPE_CHECKING
 
-from funcgrad._hints.lookup import missing_from as _missing_from
-from funcgrad.optimize.curve_fit import curve_fit
-from funcgrad.optimize.fits import least_squares
-from funcgrad.optimize.minima import minimize
-from funcgrad.optimize.scalar_minima import minimize_scalar
-from funcgrad.optimize.scalar_roots import root_scalar
-from funcgrad.optimize.solution import Solution
-from funcgrad.optimize.system_roots import fixed_point, root
+from funcgrad._hints.lazy_names import LateNames as _LateNames
+
+if TYPE_CHECKING:
+    from funcgrad.optimize.fits import least_squares
+    from funcgrad.optimize.minima import minimize
+    from funcgrad.optimize.model_fits import curve_fit
+    from funcgrad.optimize.scalar_minima import minimize_scalar
+    from funcgrad.optimize.scalar_roots import root_scalar
+    from funcgrad.optimize.solution import Solution
+    from funcgrad.optimize.system_roots import fixed_point, root
 
 __all__ = [
     "Solution",
@@ -31,7 +33,19 @@ __all__ = [
     "root_scalar",
 ]
 
+_LATE = _LateNames(
+    __name__,
+    {
+        "solution": "Solution",
+        "fits": "least_squares",
+        "minima": "minimize",
+        "model_fits": "curve_fit",
+        "scalar_minima": "minimize_scalar",
+        "scalar_roots": "root_scalar",
+        "system_roots": "fixed_point root",
+    },
+)
 
-if not TYPE_CHECKING:  # which know the names that there are
-    __getattr__ = _missing_from(__name__)
+if not TYPE_CHECKING:  # which see the names above, and report others
+    __getattr__ = _LATE.load
 __dir__ = __all__.copy  # completion shows the public names, without the modules

@@ -15,6 +15,7 @@ import numpy as np
 from funcgrad._backends.native.function_site import FunctionSite
 from funcgrad._backends.native.instructions import memory_type
 from funcgrad._backends.native.plan_steps import AxisSweep, Callback, EquationStep, Sweep
+from funcgrad._backends.native.same_bits import AddingLoop
 from funcgrad._backends.native.symbol_table import loop_recipes
 from funcgrad._backends.native.views import View
 from funcgrad._core.specs import Shape
@@ -95,6 +96,18 @@ def write_axis_sweep(site: FunctionSite, step: AxisSweep) -> None:
         lines.counted(outer, block)
     raised = lines.call("i1", "has_raised")  # it may lack memory
     site.continue_if(lines.op(f"xor i1 {raised}, true"))
+
+
+def write_adding_loop(site: FunctionSite, step: AddingLoop) -> None:
+    """Write the call of NumPy's inner loop of a sum or a product."""
+    spec, out = site.plan.specs[step.variable], site.pointer(step.variable)
+    kind = memory_type(spec.dtype)
+    pointers = [site.lines.address(site.pointer(v.buffer), v.offset, kind) for v in step.operands]
+    if step.ufunc.signature is None:
+        site.clear(out, spec)
+        pointers = [out, *pointers]
+    site.work += _OPERATIONS * prod(step.counts)
+    call_loop(site, step.ufunc, (spec.dtype,) * 3, [*pointers, out], step.counts, step.steps)
 
 
 def call_loop(

@@ -78,6 +78,9 @@ def write_factor_use(site: FunctionSite, step: FactorUse) -> None:
     missing, count = _flag(lines), len(operands)
 
     def example(pointers: Sequence[str]) -> None:
+        if step.by_numpy:
+            _unusual(site, step, one, pointers, missing)
+            return
         usual = _example(
             site, step, one, [pointers[count], *pointers[1:count], *pointers[count + 1 :]]
         )

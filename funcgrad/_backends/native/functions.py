@@ -14,7 +14,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from funcgrad._backends.native.call_text import write_axis_sweep, write_callback, write_sweep
+from funcgrad._backends.native.call_text import (
+    write_adding_loop,
+    write_axis_sweep,
+    write_callback,
+    write_sweep,
+)
 from funcgrad._backends.native.equal_nests import note_nests, write_nest
 from funcgrad._backends.native.factor_text import write_elimination, write_factor_use, write_gufunc
 from funcgrad._backends.native.fold_text import write_finite_pass, write_folding, write_scanning
@@ -51,6 +56,7 @@ from funcgrad._backends.native.planner import plan_of
 from funcgrad._backends.native.product_text import write_product
 from funcgrad._backends.native.random_text import write_drawing
 from funcgrad._backends.native.row_text import write_row_product
+from funcgrad._backends.native.same_bits import AddingLoop
 from funcgrad._backends.native.selection_text import write_selection
 from funcgrad._backends.native.sharing import LARGE, SMALL
 from funcgrad._backends.native.sort_planning import selects
@@ -149,6 +155,7 @@ _WRITERS: Final[Mapping[type[Step], Callable[[FunctionSite, Any], None]]] = Mapp
         Fill: _write_fill,
         Sweep: write_sweep,
         AxisSweep: write_axis_sweep,
+        AddingLoop: write_adding_loop,
         Callback: write_callback,
         Run: write_run,
         Elimination: write_elimination,

@@ -225,9 +225,7 @@ def factorizes(
     form = structure.factorization(**dict(equation.params))
     specs = [*[plan.specs[operand] for operand in equation.operands], *equation.results]
     dtype = specs[-1].dtype
-    if dtype.char not in "fd" or any(spec.dtype != dtype or spec.weak for spec in specs):
-        return False
-    if any(0 in spec.shape for spec in specs) or (form.factors, form.makes) not in _WRITTEN:
+    if not _are_floats(specs) or (form.factors, form.makes) not in _WRITTEN:
         return False
     if form.bands is not None:
         is_written = form.makes is FromFactors.SOLUTIONS and sum(form.bands) < MOST_DIAGONALS
@@ -246,6 +244,32 @@ def factorizes(
     ufunc = _loop_for_unusual(form, specs)
     plan.append(FactorUse(variable, equation, form, tuple(views), factors, is_transposed, ufunc))
     return True
+
+
+def factorizes_as_numpy(
+    plan: UnfinishedPlan, equation: Equation, form: Factorization, variable: int
+) -> bool:
+    """Plan the results of triangular factors with NumPy's bits; returns whether it has a loop."""
+    operands = [plan.specs[operand] for operand in equation.operands]
+    specs = [*operands, *equation.results]
+    if not _are_floats(specs) or form.bands is not None or specs[-1].dtype.char != "d":
+        return False  # NumPy computes in double precision
+    if form.factors is not Factors.TRIANGLE:
+        return _by_numpy(plan, equation, form, variable)
+    ufunc = _loop_for_unusual(form, specs)
+    if ufunc is None or len({spec.shape[:-2] for spec in operands}) > 1:
+        return False
+    views = tuple([plan.views[operand] for operand in equation.operands])
+    plan.append(FactorUse(variable, equation, form, views, None, False, ufunc, by_numpy=True))
+    return True
+
+
+def _are_floats(specs: Sequence[Spec]) -> bool:
+    """Whether arrays are not empty, and of one dtype for which there is code."""
+    dtype = specs[-1].dtype
+    if dtype.char not in "fd" or any(spec.dtype != dtype or spec.weak for spec in specs):
+        return False
+    return not any(0 in spec.shape for spec in specs)
 
 
 def _loop_for_unusual(form: Factorization, specs: Sequence[Spec]) -> np.ufunc | None:

@@ -17,7 +17,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from math import inf, prod
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -33,12 +33,17 @@ from funcgrad._backends.native.plan_steps import (
     Step,
     buffers_read,
 )
+from funcgrad._backends.native.same_bits import AddingLoop
 from funcgrad._backends.native.sharing import Sharing
 from funcgrad._backends.native.views import View, whole
 from funcgrad._core.structure.structures import Loop
 
 Access: TypeAlias = tuple[View, int]
 """A view that a step reads or writes, and the bytes of an element."""
+
+
+_STRIDED: Final = (AddingLoop, Elimination, FactorUse, MatrixProduct)
+"""Steps that read views of any strides."""
 
 
 class PlanError(Exception):
@@ -209,7 +214,7 @@ def _reads(step: Step, plan: NativePlan) -> Iterator[Access]:
         yield from [(view, _item(plan, variable)) for variable, view in step.operands.items()]
         return
     for view in step.reads(plan.views):
-        if not (view.is_dense or isinstance(step, (Elimination, FactorUse, MatrixProduct))):
+        if not (view.is_dense or isinstance(step, _STRIDED)):
             raise PlanError(f"{type(step).__name__} of {view}, which is not in C order.")
         yield view, _item(plan, view.buffer)
 

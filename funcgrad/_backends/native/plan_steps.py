@@ -274,6 +274,8 @@ class FactorUse(EquationStep):
     ufunc : ufunc, optional
         NumPy's loop for matrices whose pivots or results are not usual. Without it these are
         called back.
+    by_numpy : bool
+        Whether it computes all results.
     """
 
     form: Factorization
@@ -281,6 +283,7 @@ class FactorUse(EquationStep):
     factors: int | None
     is_transposed: bool
     ufunc: np.ufunc | None
+    by_numpy: bool = False
 
     def reads(self, views: Mapping[int, View]) -> Sequence[View]:
         """The views that it reads; the matrices too, which NumPy may be asked about."""

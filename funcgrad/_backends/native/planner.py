@@ -25,7 +25,12 @@ from funcgrad._backends.native.cpython import inner_loop
 from funcgrad._backends.native.function_text import PLAIN, Arithmetic
 from funcgrad._backends.native.instructions import Value, unknown
 from funcgrad._backends.native.lanes import Lanes
-from funcgrad._backends.native.matrix_planning import factorizes, multiplies, multiplies_rows
+from funcgrad._backends.native.matrix_planning import (
+    factorizes,
+    factorizes_as_numpy,
+    multiplies,
+    multiplies_rows,
+)
 from funcgrad._backends.native.movement_planning import (
     folds_in_order,
     gathers,
@@ -46,6 +51,7 @@ from funcgrad._backends.native.plan_steps import (
     Run,
     Sweep,
 )
+from funcgrad._backends.native.same_bits import NUMPY_STEP
 from funcgrad._backends.native.sort_planning import sorts
 from funcgrad._backends.native.unfinished_plan import UnfinishedPlan
 from funcgrad._backends.native.views import View
@@ -275,6 +281,22 @@ def _converted(dtype: np.dtype[Any], m: Lanes, x: Value) -> Value:
     return m.astype(x, dtype)
 
 
+def _adds_as_numpy(plan: UnfinishedPlan, equation: Equation, _: Opaque, variable: int) -> bool:
+    """Plan NumPy's inner loop for a result that has to have its bits."""
+    if equation.operation is not NUMPY_STEP:
+        return False
+    step: Any = dict(equation.params)["step"]
+    form = step.factorization()
+    if form is not None:
+        return factorizes_as_numpy(plan, equation, form, variable)
+    views = [plan.views[operand] for operand in equation.operands]
+    loop = step.loop(variable, equation, views, plan.specs[variable].dtype.itemsize)
+    if loop is None:
+        return False
+    plan.append(loop)
+    return True
+
+
 def _runs(plan: UnfinishedPlan, equation: Equation, _: Control, variable: int) -> bool:
     form = form_of(equation, plan.specs)
     if form is None:
@@ -296,7 +318,14 @@ _PLANNERS: Final = MappingProxyType[type, Sequence[Callable[..., bool]]](
         Elementwise: (_computes,),
         Reduction: (_reduces,),
         Contraction: (_contracts,),
-        Opaque: (_runs_along_axis, multiplies_windows, multiplies_rows, _passes_finite, sorts),
+        Opaque: (
+            _adds_as_numpy,
+            _runs_along_axis,
+            multiplies_windows,
+            multiplies_rows,
+            _passes_finite,
+            sorts,
+        ),
     }
 )
 """Functions that plan an equation, given its structure and its first result, and return whether

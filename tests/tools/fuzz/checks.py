@@ -19,13 +19,14 @@ import numpy as np
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
+from funcgrad._backends.choice import machine_code_of
 from funcgrad._backends.interface import Compiled, evaluated
 from funcgrad._backends.native.element_programs import by_elements
 from funcgrad._backends.numpy.backend import compile_program
-from funcgrad._backends.numpy.prepare import prepared
+from funcgrad._backends.numpy.prepare import prepared, prepared_exactly
 from funcgrad._core import pytrees
 from funcgrad._core.structure.structures import Control
-from funcgrad._passes.pipeline import optimize
+from funcgrad._passes.pipeline import optimize, simplified
 from funcgrad._passes.workbench import Rules, improve, joined, merge_common_subexpressions
 from funcgrad._programs.inline import inlined
 from funcgrad.errors import BatchError, DifferentiationError, DtypeError, MatrixError, TracerError
@@ -480,6 +481,25 @@ _ADDING: Final = frozenset("fold_into_contractions optimize prepared put_rows_la
 RULES: Final = MappingProxyType(every_rule())
 
 
+def _has_numpys_bits(subject: Subject) -> None:
+    """Check that machine code for solvers has the bits of NumPy's, forwards and backwards."""
+    programs = [(subject.staged, _raw(subject))]
+    if subject.is_differentiable:
+        point = [raw(x) for x in pytrees.leaves(subject.point)]
+        programs.append((fg.program(subject.pull)(*subject.point), point))
+    for program, values in programs:
+        plain = prepared_exactly(simplified(program))
+        values = [np.ascontiguousarray(x) if isinstance(x, np.ndarray) else x for x in values]
+        compiled = machine_code_of(plain)
+        if compiled is None:
+            continue
+        with np.errstate(all="ignore"):
+            expected, actual = compile_program(plain)(*values), compiled.run(*values)
+        for one, two in zip(expected, actual or (), strict=True):
+            if not np.array_equal(one, two, equal_nan=np.asarray(one).dtype.kind == "f"):
+                raise DifferenceError(f"machine code has other bits: {two!r}, not {one!r}")
+
+
 def _stays_within_its_pattern(subject: Subject) -> None:
     """Check that results move only where the pattern says that they depend on what moved."""
     try:
@@ -521,6 +541,7 @@ def _checks() -> dict[str, Check]:
         "pickle": valued(_pickled),
         "numpy source": valued(_numpy_source),
         "numpy backend": valued(lambda s: compile_program(s.staged)(*_raw(s))),
+        "numpy's bits": Check(_has_numpys_bits),
         "prepared, compiled": valued(
             lambda s: compile_program(prepared(optimize(s.staged)))(*_raw(s))
         ),

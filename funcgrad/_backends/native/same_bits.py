@@ -1,0 +1,385 @@
+"""A program whose sums NumPy adds, so that machine code has the bits of its evaluation.
+
+Exact machine code differs from NumPy in the order of sums only: in reductions, products and linear
+algebra. NumPy's order depends on how operands lie in memory, while machine code keeps all arrays in
+C order. So each operation is tried on an *example* of each operand, which lies as the operand does.
+Then sums become steps that NumPy takes, on operands that are laid out like their examples. LAPACK
+copies its operands, so that its bits do not depend on how they lie.
+
+>>> import funcgrad as fg
+>>> staged = fg.program(lambda x: fg.numpy.exp(x).T @ x)(fg.numpy.ones((2, 3)))
+>>> [equation.operation.name for equation in with_same_bits(staged).equations]
+['exp', 'transpose', 'numpy_step']
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import prod
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from funcgrad._backends.control_forms import form_of, in_form
+from funcgrad._backends.decompose import decomposed
+from funcgrad._backends.native.plan_steps import EquationStep
+from funcgrad._backends.native.views import View
+from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._core.specs import Spec
+from funcgrad._core.structure.factorizations import Factorization
+from funcgrad._core.structure.folds import ALL, ANY, GREATEST, LEAST, SUM
+from funcgrad._core.structure.structures import (
+    FOREIGN,
+    Choice,
+    Control,
+    Elementwise,
+    Factored,
+    Gather,
+    Loop,
+    Movement,
+    Random,
+    Reduction,
+    Scatter,
+)
+from funcgrad._core.trace import Raw
+from funcgrad._primitives.matrices import (
+    diagonal_of,
+    from_triangle,
+    hermitian,
+    to_triangle,
+    triangle,
+)
+from funcgrad._programs.equation import Equation
+from funcgrad._programs.extract import extract
+from funcgrad._programs.inline import with_changed_programs, with_programs_inside
+from funcgrad._programs.program import Program
+from funcgrad._transforms.flat_functions import call_primitive
+
+Example: TypeAlias = Any
+"""An array or number that lies as a variable does; None if nobody knows how that lies."""
+
+_MOST: Final = 1 << 20
+"""The most elements of examples: sums of larger arrays take NumPy's time anyway."""
+
+_BY_BODIES: Final = frozenset({diagonal_of, from_triangle, hermitian, to_triangle, triangle})
+"""Operations whose bodies, which compute element by element, have the bits of evaluation."""
+
+
+class _UnknownOrderError(Exception):
+    """Nobody knows in which order NumPy adds."""
+
+
+def with_same_bits(program: Program) -> Program | None:
+    """Let NumPy evaluate all equations whose bits depend on the order of a sum.
+
+    The result is None if it is unknown how an operand lies, or if an operation runs Python.
+
+    Parameters
+    ----------
+    program : Program
+        Prepared for NumPy, see ``prepared_exactly``. Its inputs lie in C order.
+    """
+    try:
+        rewritten, _ = _rewritten(program, [_example(spec) for spec in program.inputs])
+    except _UnknownOrderError:
+        return None
+    return _with_bodies(rewritten)
+
+
+def _with_bodies(program: Program) -> Program:
+    return decomposed(with_programs_inside(program, _with_bodies), _BY_BODIES.__contains__)
+
+
+def _rewritten(
+    program: Program, inputs: Sequence[Example], owned: slice = slice(0)
+) -> tuple[Program, list[Example]]:
+    """The program for inputs that lie as these do, and examples of its outputs.
+
+    A loop of NumPy's may write into the memory of ``owned`` inputs, which it carries.
+    """
+    specs, index = program.specs(), program.index
+    if any(spec.dtype.kind == "c" for spec in specs):
+        raise _UnknownOrderError  # products of complex numbers depend on their place in an array
+    if sum(prod(spec.shape) for spec in specs) > _MOST:
+        raise _UnknownOrderError
+    examples = [*inputs, *[constant.value for constant in program.constants]]
+    views: dict[int, int] = {}
+    memory: dict[Spec, tuple[int, ...] | None] = {}
+    _note(memory, program.inputs[owned], inputs[owned])
+    equations = []
+    for equation, results in zip(program.equations, index.results, strict=True):
+        structure, around = equation.operation.structure, [examples[v] for v in equation.operands]
+        if FOREIGN in equation.operation.traits:
+            raise _UnknownOrderError
+        if isinstance(structure, Control):
+            operands = {variable: specs[variable] for variable in equation.operands}
+            equation, made = _controlled(equation, operands, around)
+        else:
+            made = _results(equation, around)
+            if isinstance(structure, Movement) and len(around) == 1:
+                views[results.start] = equation.operands[0]
+            else:
+                _note(memory, equation.results, made)
+            if _adds(equation):
+                moved = {} if isinstance(structure, Factored) else views
+                equation = _by_numpy(program, equation, results, examples, moved)
+        examples += made
+        equations.append(equation)
+    return replace(program, equations=tuple(equations)), [examples[v] for v in program.outputs]
+
+
+def _note(
+    memory: dict[Spec, tuple[int, ...] | None], specs: Sequence[Spec], made: Sequence[Example]
+) -> None:
+    """Check that all matrices of one shape lie alike: they may be written into one memory."""
+    for spec, example in zip(specs, made, strict=True):
+        if len(spec.shape) > 1:
+            strides = example if example is None else _strides_of(spec.shape, example.strides)
+            if memory.setdefault(spec, strides) != strides:
+                raise _UnknownOrderError
+
+
+def _adds(equation: Equation) -> bool:
+    """Whether the bits of results may depend on the order of a sum."""
+    structure = equation.operation.structure
+    if all(spec.dtype.kind != "f" for spec in equation.results):
+        return False
+    if equation.operation in _BY_BODIES:
+        return False
+    if isinstance(structure, Reduction) and structure.fold in (GREATEST, LEAST, ALL, ANY):
+        return False
+    if isinstance(structure, Scatter):
+        return structure.fold is not None
+    return not isinstance(structure, (Elementwise, Movement, Gather, Random))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NumpyStep:
+    """Equations that NumPy evaluates.
+
+    Attributes
+    ----------
+    program : Program
+        The last equation adds, and the others move its operands.
+    orders : sequence of tuple of int
+        The orders of the inputs' axes in memory.
+    strides : sequence of tuple of int
+        The bytes between elements of the last equation's operands, if ``adding_loop`` has a loop.
+    """
+
+    program: Program
+    orders: Sequence[tuple[int, ...]]
+    strides: Sequence[tuple[int, ...]]
+
+    def __call__(self, values: Sequence[Raw]) -> Sequence[Any]:
+        pairs = zip(values, self.orders, strict=False)
+        return self.program.evaluate([_laid(value, order) for value, order in pairs])
+
+    def factorization(self) -> Factorization | None:
+        """The equation as results of triangular factors of its operands; None if it is none."""
+        equation = self.program.equations[-1]
+        structure, count = equation.operation.structure, len(self.program.inputs)
+        if not isinstance(structure, Factored) or equation.operands != (*range(count),):
+            return None
+        return structure.factorization(**dict(equation.params))
+
+    def loop(
+        self, variable: int, equation: Equation, views: Sequence[View], size: int
+    ) -> AddingLoop | None:
+        """NumPy's loop over views of elements of so many bytes; None if they lie otherwise."""
+        operands = tuple(views[len(self.orders) :])
+        strides = [_strides_of(view.shape, [n * size for n in view.strides]) for view in operands]
+        if not self.strides or strides != [*self.strides]:
+            return None
+        if len(operands) == 1:
+            steps: tuple[int, ...] = 0, *strides[0], 0
+            return AddingLoop(variable, equation, np.add, operands, operands[0].shape, steps)
+        left, right = operands
+        rows, columns = left.shape[:-1] or (1,), right.shape[1:] or (1,)
+        across, down = strides[0][:-1] or (0,), strides[1][1:] or (0,)
+        out = _strides_of((*rows, *columns), [columns[0] * size, size])
+        steps = 0, 0, 0, *across, strides[0][-1], strides[1][0], *down, *out
+        counts = 1, *rows, left.shape[-1], *columns
+        return AddingLoop(variable, equation, np.matmul, operands, counts, steps)
+
+
+@dataclass(frozen=True, slots=True)
+class AddingLoop(EquationStep):
+    """NumPy's inner loop of a sum or a product, over operands as they lie in memory.
+
+    Attributes
+    ----------
+    ufunc : ufunc
+    operands : tuple of View
+    counts, steps : tuple of int
+        The sizes and the bytes between elements, as the loop takes them.
+    """
+
+    ufunc: np.ufunc
+    operands: tuple[View, ...]
+    counts: tuple[int, ...]
+    steps: tuple[int, ...]
+
+    def reads(self, views: Mapping[int, View]) -> Sequence[View]:
+        """The views that it reads."""
+        return self.operands
+
+
+NUMPY_STEP: Final = call_primitive(
+    "numpy_step",
+    lambda values, *, step: step(values),
+    lambda *specs, step: step.program.results(*specs[: len(step.orders)]),
+    label=lambda *, step: step.program.equations[-1].name,
+)
+"""Equations that NumPy evaluates. The operands are the inputs of these equations, and, if there is
+a loop for the last one, its operands."""
+
+
+def _by_numpy(
+    program: Program,
+    equation: Equation,
+    results: range,
+    examples: Sequence[Example],
+    views: Mapping[int, int],
+) -> Equation:
+    """The equation, with those that move its operands, as one step of NumPy's."""
+    bases = []
+    for variable in equation.operands:
+        while variable in views:
+            variable = views[variable]
+        bases.append(variable)
+    constants = range(len(program.inputs), program.index.first_result)
+    operands = [variable for variable in dict.fromkeys(bases) if variable not in constants]
+    inside = extract(program, operands, results)
+    orders, strides = [_order(examples[variable]) for variable in operands], []
+    lying = [np.asarray(examples[variable]) for variable in equation.operands]
+    if _has_loop(equation, [program.specs()[variable] for variable in equation.operands]):
+        strides = [_strides_of(array.shape, array.strides) for array in lying]
+        operands += equation.operands
+    params = (("step", NumpyStep(inside, orders, strides)),)
+    return replace(equation, operation=NUMPY_STEP, operands=tuple(operands), params=params)
+
+
+def _has_loop(equation: Equation, specs: Sequence[Spec]) -> bool:
+    """Whether NumPy evaluates an equation by one inner loop."""
+    operation, (result, *_) = equation.operation, equation.results
+    if result.dtype.char not in "fd" or any(0 in spec.shape for spec in specs):
+        return False
+    if any(spec.weak or spec.dtype != result.dtype for spec in specs):
+        return False
+    if operation.evaluate is np.matmul:
+        return all(len(spec.shape) < 3 for spec in specs)
+    structure = operation.structure
+    return isinstance(structure, Reduction) and structure.fold is SUM and len(specs[0].shape) == 1
+
+
+def _strides_of(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
+    """Strides as NumPy's loops take them: 0 along axes of one element."""
+    return tuple([0 if n == 1 else stride for n, stride in zip(shape, strides, strict=True)])
+
+
+def _controlled(
+    equation: Equation, operands: Mapping[int, Spec], around: Sequence[Example]
+) -> tuple[Equation, list[Example]]:
+    """A loop or a choice with its programs rewritten, and examples of its results."""
+    form = form_of(equation, operands)
+    if form is None:
+        raise _UnknownOrderError
+    if isinstance(form, Loop):
+        programs, made = _looped(form, around, equation.results)
+    else:
+        programs, made = _chosen(form, around)
+    inside = dict(zip(map(id, in_form(form)), programs, strict=True))
+    if any(id(value) not in inside for _, value in equation.params if isinstance(value, Program)):
+        raise _UnknownOrderError
+    return with_changed_programs(equation, lambda program: inside[id(program)]), made
+
+
+def _chosen(form: Choice, around: Sequence[Example]) -> tuple[list[Program], list[Example]]:
+    branches = [_rewritten(branch, around[1:]) for branch in form.branches]
+    first, *others = [made for _, made in branches]
+    for other in others:
+        first = _agreed(first, other)
+    return [program for program, _ in branches], first
+
+
+def _looped(
+    form: Loop, around: Sequence[Example], results: Sequence[Spec]
+) -> tuple[list[Program], list[Example]]:
+    shared, carried, arrays = form.parts(around)
+    slices = [_example(spec) for spec in form.body.inputs[len(shared) + len(carried) :]]
+    if any(array is None or not array.flags.c_contiguous for array in arrays):
+        raise _UnknownOrderError
+    carry, owned = [*carried], slice(len(shared), len(shared) + len(carried))
+    while True:
+        body, outs = _rewritten(form.body, [*shared, *carry, *slices], owned)
+        agreed = _agreed(carry, outs[: len(carry)])
+        if all(new is old for new, old in zip(agreed, carry, strict=True)):
+            break
+        carry = agreed
+    conditions = [] if form.condition is None else [form.condition]
+    after = [_rewritten(condition, [*shared, *carry])[0] for condition in conditions]
+    stacks = [_example(s) if len(s.shape) < 3 else None for s in results[len(carry) :]]
+    return [body, *after], [*carry, *stacks]
+
+
+def _agreed(examples: Sequence[Example], others: Sequence[Example]) -> list[Example]:
+    """The examples that lie as the others do; None for the rest."""
+    return [
+        example if _strides(example) == _strides(other) else None
+        for example, other in zip(examples, others, strict=True)
+    ]
+
+
+def _strides(example: Example) -> tuple[int, ...] | None:
+    return None if example is None else np.asarray(example).strides
+
+
+def _results(equation: Equation, around: Sequence[Example]) -> list[Example]:
+    """Examples of the results, as NumPy makes them from examples of the operands."""
+    specs = equation.results
+    if any(example is None for example in around):
+        return [None if spec.shape else _example(spec) for spec in specs]
+    try:
+        with np.errstate(all="ignore"):
+            outs = equation.operation.evaluate(*around, **dict(equation.params))
+    except Exception:  # ones may have no result
+        return [None if spec.shape else _example(spec) for spec in specs]
+    return [*outs] if isinstance(outs, tuple) else [outs]
+
+
+def _example(spec: Spec) -> Example:
+    """Zeros, or ones on the diagonal of matrices, in C order."""
+    if spec.weak:
+        return spec.dtype.type(1).item()
+    array = np.zeros(spec.shape, spec.dtype)
+    if spec.dtype.kind == "f":
+        array[...] = np.eye(spec.shape[-2], spec.shape[-1]) if len(spec.shape) > 1 else 1.0
+    return array if spec.shape else array[()]
+
+
+def _order(example: Example) -> tuple[int, ...]:
+    """The axes from the outermost in memory to the innermost."""
+    if example is None:
+        raise _UnknownOrderError
+    array = np.asarray(example)
+    order = _strides_order(array)
+    if not array.transpose(order).flags.c_contiguous:
+        raise _UnknownOrderError
+    return order
+
+
+def _strides_order(array: np.ndarray[Any, Any]) -> tuple[int, ...]:
+    axes = range(array.ndim)
+    if array.flags.c_contiguous:
+        return (*axes,)
+    return tuple(sorted(axes, key=lambda axis: -array.strides[axis]))
+
+
+def _laid(array: np.ndarray[Any, Any], order: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    """An array in C order laid out in another one."""
+    if order == (*range(len(order)),):
+        return array
+    back = sorted(range(len(order)), key=order.__getitem__)
+    return np.ascontiguousarray(array.transpose(order)).transpose(back)
