@@ -28,7 +28,7 @@ import os
 import pkgutil
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -137,6 +137,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line("Slow tests were left out. All: python -m pytest --all")
 
 
+Collected = Generator[None, list[pytest.Collector], list[pytest.Collector]]
+
+
 class _Collected:
     """What is collected: of files without an example no examples, and of those whose tests are all
     slow no tests where slow ones are left out. Those files are not even imported."""
@@ -149,8 +152,8 @@ class _Collected:
             config.args.reverse()  # so each of two processes reads what the other has compiled
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_collect_file(self, file_path: Path) -> Iterator[Any]:
-        collectors: list[pytest.Collector] = yield
+    def pytest_collect_file(self, file_path: Path) -> Collected:
+        collectors = yield
         if file_path.suffix != ".py" or not collectors:
             return collectors
         text = file_path.read_text("utf-8")
