@@ -176,12 +176,17 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 FUNCTION_TYPES = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
+STATEMENTS = (ast.stmt, ast.ExceptHandler, ast.match_case)
+"""Where functions stand: no expression has one, and to look there takes ten times as long."""
+
+
 def functions_of(tree: ast.AST, parent: ast.AST | None = None) -> Iterator[tuple[Function, bool]]:
     if isinstance(tree, FUNCTION_TYPES):
         yield tree, isinstance(parent, ast.ClassDef)
     around = parent if isinstance(tree, ast.If) else tree  # `if TYPE_CHECKING` in a class
     for child in ast.iter_child_nodes(tree):
-        yield from functions_of(child, around)
+        if isinstance(child, STATEMENTS):
+            yield from functions_of(child, around)
 
 
 def dotted_name(node: ast.expr) -> str:
@@ -321,10 +326,11 @@ def shared_state(source: Source) -> Iterator[str]:
                 continue
             case _:
                 continue
-        names = [ast.unparse(target) for target in targets]
         writes_into = any(isinstance(target, ast.Subscript) for target in targets)
-        if names != ["__all__"] and (writes_into or is_mutable(value)):
-            yield f"{source.name}:{statement.lineno} {' = '.join(names)}"
+        if writes_into or is_mutable(value):
+            names = [ast.unparse(target) for target in targets]
+            if names != ["__all__"]:
+                yield f"{source.name}:{statement.lineno} {' = '.join(names)}"
 
 
 # ------------------------------------------------------------------------------- process services

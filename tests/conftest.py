@@ -26,8 +26,12 @@ import gc
 import importlib
 import os
 import pkgutil
+import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
 
 # NumPy's OpenBLAS reads this once, when it is loaded. With a thread for each core, the threads of
 # the suite's processes wait for one another: the examples then take five times as long.
@@ -35,9 +39,12 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("FUNCGRAD_TRACEBACKS", "full")  # for those who repair the library
 # Tests leave the user's folder of machine code alone; those of the cache have one of their own.
 os.environ["FUNCGRAD_CACHE"] = "0"
+# All processes of the tests read the byte code that one of them wrote: to compile the sources takes
+# ten seconds.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, Phase, settings
 
 import funcgrad
 from funcgrad._backends import choice
@@ -45,10 +52,25 @@ from funcgrad._base import interpreters
 from funcgrad._staging.jit import JitWarning
 from tests import together
 
+sys.dont_write_bytecode = False
+
 # No deadlines: the first call of a function may be slow, and machines differ.
-settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=50)
-settings.register_profile("explore", deadline=None, max_examples=1000)
+ANY_TIME: Any = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile(
+    "repeatable",
+    derandomize=True,
+    max_examples=50,
+    # An explanation takes longer than to find what it explains, as many tests have Hypothesis do.
+    phases=[phase for phase in Phase if phase is not Phase.explain],
+    **ANY_TIME,
+)
+settings.register_profile("explore", max_examples=1000, **ANY_TIME)
 settings.load_profile("repeatable")
+# Hypothesis would draw numbers that stand in the library's sources, too: others after each change,
+# and to read the sources takes each process four seconds.
+with suppress(ImportError):  # earlier versions draw none
+    providers: Any = importlib.import_module("hypothesis.internal.conjecture.providers")
+    providers._get_local_constants = lambda: providers._local_constants
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -72,6 +94,10 @@ def pytest_configure(config: pytest.Config) -> None:
         _import_all()  # four seconds, which neither tests nor the process that hands them out need
     if config.args_source is not pytest.Config.ArgsSource.ARGS and not _chosen(config):
         config.option.markexpr = "not slow"
+    if config.getoption("markexpr") == "not slow":
+        _compile_quickly()
+    if collects:
+        config.pluginmanager.register(_Collected(config))
     if config.getoption("unknown_interpreter"):
         setattr(interpreters, "PROVED", frozenset())  # noqa: B010  # it is Final
     backend = config.getoption("backend")
@@ -92,6 +118,14 @@ def _import_all() -> None:
         importlib.import_module(module.name)
 
 
+def _compile_quickly() -> None:
+    """Have LLVM optimize no code, as for long programs: it takes half of the time. The tests of the
+    native backend, and all tests with ``--all``, run the code that users run."""
+    with suppress(ImportError):  # of llvmlite
+        native_code: Any = importlib.import_module("funcgrad._backends.native.native_code")
+        native_code.QUICKLY = 0
+
+
 def _chosen(config: pytest.Config) -> bool:
     """Whether an option says which tests run."""
     return any(config.getoption(name) for name in ("all", "markexpr", "keyword"))
@@ -101,6 +135,40 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say how to run the tests that were left out."""
     if terminalreporter.config.getoption("markexpr") == "not slow":
         terminalreporter.write_line("Slow tests were left out. All: python -m pytest --all")
+
+
+Collected = Generator[None, list[pytest.Collector], list[pytest.Collector]]
+
+
+class _Collected:
+    """What is collected: of files without an example no examples, and of those whose tests are all
+    slow no tests where slow ones are left out. Those files are not even imported."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._leaves_out_slow = config.getoption("markexpr") == "not slow"
+        self._paths: list[str] = config.getini("testpaths")
+        worker = getattr(config, "workerinput", {}).get("workerid")
+        if worker == "gw1" and config.args == self._paths:
+            config.args.reverse()  # so each of two processes reads what the other has compiled
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_collect_file(self, file_path: Path) -> Collected:
+        collectors = yield
+        if file_path.suffix != ".py" or not collectors:
+            return collectors
+        text = file_path.read_text("utf-8")
+        has_examples = ">>> " in text
+        all_are_slow = "\npytestmark = pytest.mark.slow\n" in text
+        has_tests = not (self._leaves_out_slow and all_are_slow)
+        return [
+            collector
+            for collector in collectors
+            if (has_tests if type(collector) is pytest.Module else has_examples)
+        ]
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Put the tests into one order, whatever order their files were read in."""
+        items.sort(key=lambda item: [not item.nodeid.startswith(path) for path in self._paths])
 
 
 @pytest.hookimpl(wrapper=True)

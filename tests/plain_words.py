@@ -15,10 +15,8 @@ from __future__ import annotations
 
 import argparse
 import ast
-import io
 import json
 import re
-import tokenize
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -91,6 +89,11 @@ _PASSED_OVER = {
 }
 _WORD = re.compile(r"[A-Za-z][A-Za-z'-]*")
 _SENTENCE = re.compile(r"(?:[A-Za-z'-]+[,;:]?\s+){4}")
+_STRING_OR_COMMENT = re.compile(
+    r"""(\"{3}|'{3})(?:\\.|(?!\1).)*\1|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|\#[^\n]*""",
+    re.DOTALL,
+)
+"""What Python's own tokenizer finds takes twenty times as long."""
 _PRAGMA = re.compile(r"# *(?:noqa|type:|pyright:|pragma|fmt:|ruff:|codespell)")
 _FENCED = re.compile(r"^(```|~~~|:::).*?^\1", re.MULTILINE | re.DOTALL)
 _EXAMPLE = re.compile(r"^ *>>> .*?(?:\n *$|\Z)", re.MULTILINE | re.DOTALL)
@@ -150,9 +153,12 @@ def _strings(tree: ast.Module) -> Iterator[tuple[int, str]]:
             texts = [_text(value) or "``" for value in node.values]
             if _SENTENCE.search("".join(texts)):
                 yield node.lineno, "".join(texts)
-        elif (text := _text(node)) and id(node) not in parts:
-            is_prose = id(node) in docstrings or _SENTENCE.search(text)
-            yield getattr(node, "lineno", 1), text if is_prose else ""
+        elif (
+            (text := _text(node))
+            and id(node) not in parts
+            and (id(node) in docstrings or _SENTENCE.search(text))
+        ):
+            yield getattr(node, "lineno", 1), text
 
 
 def _text(node: ast.AST) -> str:
@@ -163,15 +169,16 @@ def _text(node: ast.AST) -> str:
 def _comments(source: str) -> Iterator[tuple[int, str]]:
     """Comments; lines that follow one another are one comment."""
     first, last, texts = 0, 0, list[str]()
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type != tokenize.COMMENT or _PRAGMA.match(token.string):
+    line, place = 1, 0
+    for match in _STRING_OR_COMMENT.finditer(source):
+        if match[0][0] != "#" or _PRAGMA.match(match[0]):
             continue
-        line = token.start[0]
+        line, place = line + source.count("\n", place, match.start()), match.start()
         if texts and line != last + 1:
             yield first, "\n".join(texts)
             texts = []
         first, last = (first if texts else line), line
-        texts.append(token.string.lstrip("# ").rstrip("-"))
+        texts.append(match[0].lstrip("# ").rstrip("-"))
     if texts:
         yield first, "\n".join(texts)
 

@@ -614,7 +614,7 @@ USES: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("use", USES)
+@together("use", USES)
 @together("transform", TRANSFORMS)
 def test_a_traced_value_is_of_no_use_after_its_transformation(transform: str, use: str) -> None:
     leaked = escape_by(transform)
@@ -788,7 +788,7 @@ AROUND: dict[str, Callable[[Callable[[Any], Any]], Any]] = {
 
 
 @together("around", AROUND)
-@pytest.mark.parametrize("name", MISFITS)
+@together("name", MISFITS)
 def test_what_does_not_fit_is_refused_by_name_under_every_transformation(
     name: str, around: str
 ) -> None:

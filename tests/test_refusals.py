@@ -24,6 +24,7 @@ SHARES = {"eager": 8, "grad": 90, "vmap": 90, "jit": 600}
 """By mode, of how many changes one is tried: staging takes a hundred times as long as a call."""
 
 
+@pytest.mark.slow  # all examples run once more, with each call looked at
 def test_every_function_has_a_call_that_works() -> None:
     assert [path for path in functions() if call_of(path) is None] == []
     assert len(functions()) > 650

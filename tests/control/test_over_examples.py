@@ -159,17 +159,19 @@ def loops_over_examples(program: Program) -> list[Loop]:
 
 
 @together("f", FUNCTIONS, ids=lambda f: f.__name__)
-@together("backend", BACKENDS)
 @together("size", SIZES)
-def test_results_are_those_of_the_plain_loop(f: Any, backend: str, size: int) -> None:
+def test_results_are_those_of_the_plain_loop(f: Any, size: int) -> None:
+    """NumPy's backend, which knows no blocks of examples, is tried at three of the sizes."""
     x = numbers(size)
-    own = fg.jit(fg.vmap(f), backend=backend)(x)
-    for k in {0, size // 2, size - 1}:
-        for one, row in zip(fg.tree.leaves(f(x[k])), fg.tree.leaves(rows(own, k)), strict=True):
-            if f in EXACT:
-                np.testing.assert_array_equal(row, np.asarray(one))
-            else:
-                np.testing.assert_allclose(row, np.asarray(one), 1e-9, 1e-9)
+    expected = {k: fg.tree.leaves(f(x[k])) for k in (0, size // 2, size - 1)}
+    for backend in BACKENDS if size in (2, 16, 401) else ("native",):
+        own = fg.jit(fg.vmap(f), backend=backend)(x)
+        for k, leaves in expected.items():
+            for one, row in zip(leaves, fg.tree.leaves(rows(own, k)), strict=True):
+                if f in EXACT:
+                    np.testing.assert_array_equal(row, np.asarray(one))
+                else:
+                    np.testing.assert_allclose(row, np.asarray(one), 1e-9, 1e-9)
 
 
 @pytest.mark.slow

@@ -55,9 +55,21 @@ def _as_in_a_kernel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator
         sys.modules["matplotlib.pyplot"].close("all")
 
 
+NAMES = [str(path.relative_to(DOCS)) for path in pages()]
+LONG = ("cookbook/solvers.md", "cookbook/testing.md", "guide/differential_equations.md")
+"""Pages that take three seconds each; the tests of solvers check more of what they show."""
+
+
 @pytest.mark.filterwarnings("ignore:FigureCanvasAgg is non-interactive:UserWarning")
-@together("name", [str(path.relative_to(DOCS)) for path in pages()])
+@together("name", [name for name in NAMES if name not in LONG])
 def test_page_runs(name: str) -> None:
+    path = DOCS / name
+    run(path.read_text("utf-8"), path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LONG)
+def test_long_page_runs(name: str) -> None:
     path = DOCS / name
     run(path.read_text("utf-8"), path)
 

@@ -14,6 +14,7 @@ import funcgrad.numpy as fnp
 from funcgrad import integrate
 from funcgrad.errors import ArgumentError, ConvergenceError, DtypeError, ShapeError
 from tests.integrate.integrals import HARD, INFINITE, SMOOTH, Case
+from tests.together import together
 
 ALL = {
     f"{name} ({kind})": case
@@ -22,7 +23,7 @@ ALL = {
 }
 
 
-@pytest.mark.parametrize("case", ALL.values(), ids=ALL)
+@together("case", ALL.values(), ids=ALL)
 def test_closed_forms(case: Case) -> None:
     f, a, b, expected = case
     value, error = integrate.quad(f, a, b)
@@ -221,8 +222,8 @@ def test_fixed_nodes() -> None:
 RNG = np.random.default_rng(0)
 
 
-@pytest.mark.parametrize("count", range(1, 9))
-@pytest.mark.parametrize("name", ["simpson", "cumulative_simpson", "cumulative_trapezoid", "romb"])
+@together("count", range(1, 9))
+@together("name", ["simpson", "cumulative_simpson", "cumulative_trapezoid", "romb"])
 def test_samples_as_in_scipy(name: str, count: int) -> None:
     y = RNG.normal(size=(2, count, 3))
     ways: list[dict[str, Any]] = [{}, {"dx": 0.3}]

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from funcgrad import errors, interpolate
+from tests.together import together
 
 X, Y = np.arange(5.0), np.arange(5.0) ** 2
 SPLINE: Any = interpolate.CubicSpline
@@ -114,7 +115,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@together("name", REFUSED)
 def test_refusals(name: str) -> None:
     call, error, words = REFUSED[name]
     with pytest.raises(error, match=words):

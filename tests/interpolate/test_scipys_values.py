@@ -10,6 +10,7 @@ import pytest
 import funcgrad as fg
 from funcgrad import interpolate
 from funcgrad.interpolate.cyclic_bands import solve_cyclic
+from tests.together import together
 
 scipy_interpolate: Any = pytest.importorskip("scipy.interpolate")
 
@@ -54,8 +55,8 @@ CONDITIONS = (
 )
 
 
-@pytest.mark.parametrize("condition", CONDITIONS, ids=str)
-@pytest.mark.parametrize("count", [2, 3, 4, 5, 9])
+@together("condition", CONDITIONS, ids=str)
+@together("count", [2, 3, 4, 5, 9])
 def test_cubic_splines(count: int, condition: Any) -> None:
     x, y = samples(count)
     if condition == "periodic":
@@ -139,7 +140,7 @@ def test_b_splines(k: int) -> None:
     close(ours(POINTS), element(POINTS), 1e-11)
 
 
-@pytest.mark.parametrize(
+@together(
     "condition",
     [
         None,
@@ -152,7 +153,7 @@ def test_b_splines(k: int) -> None:
     ],
     ids=str,
 )
-@pytest.mark.parametrize("k", [0, 1, 2, 3, 4, 5])
+@together("k", [0, 1, 2, 3, 4, 5])
 def test_interpolating_splines(k: int, condition: Any) -> None:
     for count in (2, 4, 6, 7, 15):
         x, y = samples(count)

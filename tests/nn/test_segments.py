@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import nn
+from tests.together import together
 
 DRAWS = np.random.default_rng(3)
 REDUCTIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any], float]] = {
@@ -28,9 +29,9 @@ IDS = {
 }
 
 
-@pytest.mark.parametrize("name", REDUCTIONS)
-@pytest.mark.parametrize("kind", IDS)
-@pytest.mark.parametrize("tail", [(), (3,), (0,), (2, 2)])
+@together("name", REDUCTIONS)
+@together("kind", IDS)
+@together("tail", [(), (3,), (0,), (2, 2)])
 def test_each_segment_is_reduced(name: str, kind: str, tail: tuple[int, ...]) -> None:
     (ours, theirs, empty), ids = REDUCTIONS[name], IDS[kind]
     data = DRAWS.normal(size=(len(ids), *tail))
@@ -78,8 +79,8 @@ LONG = {
 }
 
 
-@pytest.mark.parametrize("dtype", ["f8", "f4", "c16", "i4", "i1", "?"])
-@pytest.mark.parametrize("kind", LONG)
+@together("dtype", ["f8", "f4", "c16", "i4", "i1", "?"])
+@together("kind", LONG)
 def test_long_runs_are_folded_first(kind: str, dtype: str) -> None:
     """The eager sum takes another order for them; values and derivatives are as without it."""
     ids = LONG[kind]

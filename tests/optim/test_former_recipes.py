@@ -17,6 +17,7 @@ import funcgrad.numpy as fnp
 from funcgrad._core import pytrees
 from funcgrad.optim import former_recipes
 from tests.optim.subjects import named
+from tests.together import together
 
 STORED = json.loads(Path(__file__).with_name("former_recipes.json").read_text("utf-8"))
 START = {"w": np.linspace(-2.0, 3.0, 6).reshape(3, 2), "v": np.array([1.5, -0.5]), "n": 2.0}
@@ -39,7 +40,7 @@ def digest(optimizer):
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-@pytest.mark.parametrize("name", STORED)
+@together("name", STORED)
 def test_an_optimizer_makes_the_same_steps(name):
     text, expected = STORED[name]
     optimizer = pickle.loads(base64.b64decode(text))

@@ -37,7 +37,7 @@ PAIRS = {
     for name, (make, options) in CASES.items()
     for char in ("efdFD" if make in (optim.sgd, optim.adam, optim.adamw) else "eF")
 }
-every_pair = pytest.mark.parametrize(("make", "options", "dtype"), PAIRS.values(), ids=PAIRS)
+every_pair = together(("make", "options", "dtype"), PAIRS.values(), ids=PAIRS)
 
 
 def magnitudes(dtype):

@@ -13,6 +13,7 @@ from funcgrad import optim
 from funcgrad._core import pytrees
 from funcgrad.errors import DtypeError, ShapeError
 from tests.optim.subjects import FUNCTIONS, OTHERS, RULES, named
+from tests.together import together
 
 PARAMS: dict[str, Any] = {"w": fg.tensor([[1.0, -2.0], [0.5, 3.0]]), "b": fg.tensor([1.5, -0.5])}
 STATIC = frozenset(
@@ -60,7 +61,7 @@ def numeric_options():
 
 
 PAIRS = {f"{name} {option}": (name, option, value) for name, option, value in numeric_options()}
-every_option = pytest.mark.parametrize(("name", "option", "value"), PAIRS.values(), ids=PAIRS)
+every_option = together(("name", "option", "value"), PAIRS.values(), ids=PAIRS)
 
 
 def made(name, **options):

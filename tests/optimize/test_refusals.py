@@ -21,6 +21,7 @@ from funcgrad.errors import (
     TracerError,
     TreeError,
 )
+from tests.together import together
 
 
 def cube(x: Any) -> Any:
@@ -98,7 +99,7 @@ WRONG: list[tuple[Callable[[], Any], type[Exception], str]] = [
 ]
 
 
-@pytest.mark.parametrize("place", range(len(WRONG)))
+@together("place", range(len(WRONG)))
 def test_wrong_calls_are_refused(place: int) -> None:
     call, kind, words = WRONG[place]
     with pytest.raises(kind, match=words):

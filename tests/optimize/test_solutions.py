@@ -75,7 +75,7 @@ def test_minimize_of_sums_of_squares_by_each_method(name: str) -> None:
 
 
 @pytest.mark.parametrize("number", CONSTRAINED)
-@pytest.mark.parametrize("method", ["bfgs", "trust-exact"])
+@pytest.mark.parametrize("method", ["bfgs", pytest.param("trust-exact", marks=pytest.mark.slow)])
 def test_minimize_with_constraints(number: int, method: str) -> None:
     problem = CONSTRAINED[number]
     constraints = [{"type": kind, "fun": fun} for kind, fun in problem.constraints]

@@ -8,6 +8,7 @@ import pytest
 from funcgrad._core.specs import Shape
 from funcgrad._primitives import convolving
 from funcgrad._primitives.convolving import convolved, correlated, places_of, spread_out
+from tests.together import together
 
 
 class Case(NamedTuple):
@@ -73,8 +74,8 @@ def numbers(case: Case) -> list[Any]:
     return [rng.integers(-9, 10, shape).astype(float) for shape in shapes]
 
 
-@pytest.mark.parametrize("limits", [(2**20, 512, 2), (200, 12, 2), (2**20, 12, 0), (1, 1, 99)])
-@pytest.mark.parametrize("name", CASES)
+@together("limits", [(2**20, 512, 2), (200, 12, 2), (2**20, 12, 0), (1, 1, 99)])
+@together("name", CASES)
 def test_every_way_is_what_loops_compute(
     name: str, limits: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:

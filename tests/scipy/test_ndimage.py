@@ -12,6 +12,7 @@ import funcgrad as fg
 from funcgrad import errors
 from funcgrad.scipy import ndimage
 from tests.every_mode import assert_every_mode
+from tests.together import together
 
 scipy_ndimage: Any = pytest.importorskip("scipy.ndimage")
 
@@ -67,8 +68,8 @@ def test_filters_along_some_axes() -> None:
         )
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("order", range(6))
+@together("mode", MODES)
+@together("order", range(6))
 def test_resampling(order: int, mode: str) -> None:
     options: dict[str, Any] = {"order": order, "mode": mode, "cval": 0.5}
 

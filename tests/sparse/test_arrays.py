@@ -15,6 +15,7 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import sparse
 from funcgrad.sparse.sparse_arrays import SparseArray
+from tests.together import together
 
 
 def drawn(seed: int, shape: tuple[int, int] = (4, 5), dtype: Any = float) -> Any:
@@ -282,7 +283,7 @@ REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@together("name", REFUSED)
 def test_wrong_calls_say_so(name: str) -> None:
     call, message = REFUSED[name]
     with pytest.raises(fg.errors.FuncgradError, match=message):

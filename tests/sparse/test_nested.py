@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import sparse
+from tests.together import together
 
 X = np.linspace(0.5, 2.0, 5)
 BATCH = np.stack([X, X**2, 3 - X])
@@ -57,8 +58,8 @@ TRANSFORMS: dict[str, tuple[Callable[[Any], Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("transform", TRANSFORMS)
-@pytest.mark.parametrize("pair", PAIRS)
+@together("transform", TRANSFORMS)
+@together("pair", PAIRS)
 def test_nested_transformations(pair: str, transform: str) -> None:
     apply, x = TRANSFORMS[transform]
     ours, dense = PAIRS[pair]

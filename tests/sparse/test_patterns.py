@@ -15,6 +15,7 @@ from funcgrad import nn, sparse
 from funcgrad.sparse import dependence
 from funcgrad.sparse.compression import compression
 from funcgrad.sparse.patterns import Pattern
+from tests.together import together
 
 
 def nonzeros(f: Callable[..., Any], x: Any) -> np.ndarray[Any, np.dtype[np.bool_]]:
@@ -88,7 +89,7 @@ EXACT: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", EXACT)
+@together("name", EXACT)
 def test_it_is_exact(name: str) -> None:
     x = np.array([1.5, -0.5, 2.5, 3.5, -1.25])
     f = EXACT[name]

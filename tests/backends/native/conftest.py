@@ -1,6 +1,7 @@
 """Each plan is checked; tests that patch the library leave threads alone of earlier tests."""
 
 import os
+import sys
 import threading
 from collections.abc import Iterator
 from unittest.mock import patch
@@ -11,6 +12,17 @@ import pytest
 @pytest.fixture(autouse=True)
 def _plans_are_checked() -> Iterator[None]:
     with patch.dict(os.environ, FUNCGRAD_VERIFY="1"):
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _code_is_that_of_users() -> Iterator[None]:
+    """Also in the quick tests, which elsewhere have LLVM optimize none."""
+    processor = sys.modules.get("funcgrad._backends.native.processor")
+    if processor is None:
+        yield
+        return
+    with patch("funcgrad._backends.native.native_code.QUICKLY", processor.QUICKLY):
         yield
 
 

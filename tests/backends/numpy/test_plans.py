@@ -28,6 +28,7 @@ from tests.conformance import every_primitive
 from tests.passes.forms_of_matrices import GROUNDS
 from tests.passes.generator import FORMS, Pick, every_rule, staged
 from tests.subjects import assert_bits
+from tests.together import together
 
 TABLE = every_rule()
 ALL_FORMS = sorted(
@@ -218,7 +219,7 @@ def test_random_programs(chosen: list[Any], outs: int) -> None:
 # What the plan relies on.
 
 
-@pytest.mark.parametrize("primitive", [p for p in every_primitive() if p.owns], ids=str)
+@together("primitive", [p for p in every_primitive() if p.owns], ids=str)
 def test_results_have_memory_of_their_own_where_the_plan_says_so(primitive: Primitive) -> None:
     with np.errstate(all="ignore"):
         for sample in primitive.samples():

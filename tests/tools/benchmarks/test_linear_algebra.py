@@ -1,9 +1,9 @@
 """The costs of linear algebra cover all its functions, and compare equal computations."""
 
 import numpy as np
-import pytest
 
 import funcgrad as fg
+from tests.together import together
 from tests.tools.benchmarks.linear_algebra import Subject, every_subject, missing, totals
 
 SUBJECTS = list(every_subject(6))
@@ -15,7 +15,7 @@ def test_every_function_of_numpy_is_measured() -> None:
     assert missing(names - {"det", "scipy lu"}) - missing(names) == {"det", "scipy lu"}
 
 
-@pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.name)
+@together("subject", SUBJECTS, ids=lambda subject: subject.name)
 def test_sums_are_those_of_numpy(subject: Subject) -> None:
     f = totals(subject)
     if subject.name == "scipy cho_factor":  # which leaves whatever was there in one triangle
