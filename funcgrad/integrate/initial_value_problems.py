@@ -173,7 +173,8 @@ def solve_ivp(
     differential equations II", section IV.8.
 
     An event is located to the last bits on the interpolation of its step; a function that is zero
-    at the start has no event there, unlike SciPy's. The equation is integrated once to find the
+    at the start has no event there, unlike SciPy's, but has one where it passes zero again. The
+    equation is integrated once to find the
     events, without derivatives, and then as without events. The derivative of an event's time
     follows from the implicit function theorem: for g(t, y) = 0 it is -dg / (dg/dt along the
     solution). Where g only touches zero it is infinite.
