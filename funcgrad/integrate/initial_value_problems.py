@@ -97,7 +97,8 @@ def solve_ivp(
         Further arguments of all functions. Anything else than a tuple is one argument.
     rtol, atol : float
         The relative and the absolute tolerance; ``atol`` may be an array like ``y0``. SciPy's
-        defaults are coarse: choose smaller ones where you differentiate.
+        defaults are coarse: choose smaller ones where you differentiate. An ``rtol`` below 10
+        epsilons of the dtype of y (SciPy: 100) becomes that, with a warning.
     max_step, first_step : float, optional
         The size of the largest step, and of the first.
     jac : callable, matrix or "sparse", optional
@@ -146,6 +147,8 @@ def solve_ivp(
 
     Warns
     -----
+    UserWarning
+        ``rtol`` is smaller than the dtype of y can resolve.
     StiffnessWarning
         Outside of ``jit``: stability, not accuracy, bounds the steps of an explicit method.
 

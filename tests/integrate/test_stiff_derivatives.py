@@ -125,9 +125,9 @@ def test_derivatives_of_algebraic_equations_by_steps_and_adjoint(method: str) ->
         start, mass = fnp.stack([1.0, rate]), np.diag([1.0, 0.0])
         options = {"mass": mass, "args": (rate,), "rtol": 1e-9, "atol": 1e-9}
         span, times = (0.0, last), fnp.stack([last])
-        return solve_ivp(
-            algebraic, span, start, method, times, derivative=derivative, **options
-        ).y[1, -1]
+        return solve_ivp(algebraic, span, start, method, times, derivative=derivative, **options).y[
+            1, -1
+        ]
 
     values, far = np.array([0.5, 1.0]), 1e-6 if method == "BDF" else 1e-8
     for derivative in ("steps", "adjoint"):
@@ -188,9 +188,7 @@ def test_events_of_implicit_methods(method: str) -> None:
         f = algebraic if singular else lambda t, y, _: -(1.0 + rate) * y  # closes over it
         event = fg.integrate.Event(lambda t, y, rate: y[0] - 0.5, terminal=True)
         options = {"mass": mass, "args": (rate,), "rtol": 1e-8, "atol": 1e-8, **options}
-        sol = solve_ivp(
-            f, (0.0, 9.0), fnp.stack([1.0, rate]), method, events=event, **options
-        )
+        sol = solve_ivp(f, (0.0, 9.0), fnp.stack([1.0, rate]), method, events=event, **options)
         return fnp.stack([sol.t_events[0][0], sol.y_events[0][0, 1] if singular else rate / 2.0])
 
     def known(rate: Any) -> Any:
