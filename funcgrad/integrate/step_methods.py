@@ -62,13 +62,12 @@ class Settings(NamedTuple):
 
 
 def resolved(name: str, rtol: float, y: Leaves) -> float:
-    """The relative tolerance, but at least 10 epsilons of the dtype with the lowest precision.
+    """The relative tolerance, but at least 10 epsilons of the dtype of y.
 
     Steps cannot reduce errors by rounding, so below it they only become shorter: a float32 solution
     with ``rtol=1e-12`` would take the greatest number of steps, and be no more accurate.
     """
-    eps = [float(np.finfo(real_dtype([leaf])).eps) for leaf in y]
-    least = 10.0 * max(eps, default=0.0)
+    least = 10.0 * float(np.finfo(real_dtype(y)).eps) if y else 0.0
     if 0.0 < rtol < least:
         warn_user(
             f"{name}: rtol={rtol:.3g} is too small for the dtype of y. Setting rtol to"
