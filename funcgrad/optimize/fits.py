@@ -23,7 +23,7 @@ from funcgrad._control.carry import count_of, placed
 from funcgrad._core.users_values import ArrayLike
 from funcgrad._hooks.result_watch import watched
 from funcgrad._transforms.reverse import grad
-from funcgrad.errors import ShapeError
+from funcgrad.errors import ArgumentError, ShapeError
 from funcgrad.implicit.direct import direct_solve
 from funcgrad.implicit.fixed_points import tolerance
 from funcgrad.implicit.unknowns import Solve, Tree
@@ -51,7 +51,11 @@ from funcgrad.optimize.solver_arguments import (
     vector_of,
 )
 from funcgrad.optimize.solver_tasks import Functions, OfPoint, SolverTask, task_solution
-from funcgrad.tensor.tensor import Tensor
+from funcgrad.sparse.jacobians import jacobian as sparse_jacobian
+from funcgrad.sparse.jacobians import value_and_jacobian
+from funcgrad.sparse.patterns import Pattern, PatternLike
+from funcgrad.sparse.sparse_arrays import SparseArray, sparse_operand
+from funcgrad.tensor.tensor import Tensor, wrap
 
 _ADVICE: Final = (
     "Start closer to the solution, allow more evaluations by max_nfev, or pass failed='keep' to get"
@@ -67,6 +71,7 @@ def least_squares(
     args: Any = (),
     method: str = "lm",
     jac: Callable[..., Any] | str | None = None,
+    jac_sparsity: PatternLike | None = None,
     bounds: Any = None,
     loss: str = "linear",
     f_scale: Any = 1.0,
@@ -100,10 +105,14 @@ def least_squares(
         common part of a box and the bounds, by orthogonal factors, for problems whose normal
         equations lose digits; or steps of Gauss and Newton, which are damped only after a step that
         made the cost greater.
-    jac : callable, optional
+    jac : callable or "sparse", optional
         ``jac(x, *args)`` returns the Jacobian that the steps take, dense or sparse, of shape (m, n)
         for the vectors of all elements. By default it is computed exactly, also where SciPy's words
-        such as "2-point" ask for differences.
+        such as "2-point" ask for differences. "sparse" finds its pattern and computes a sparse
+        matrix: the normal equations stay sparse, and SciPy's SuperLU solves them, for "lm" and
+        "gn". The memory then grows with the nonzeros.
+    jac_sparsity : Pattern, sparse matrix or array, optional
+        The pattern of the Jacobian, for ``jac="sparse"``, which it implies.
     bounds : pair or scipy.optimize.Bounds, optional
         ``(lower, upper)``: each is None, a number, or a pytree prefix of x. Steps are projected to
         them, and unknowns at a bound towards which the cost falls are held there.
@@ -138,7 +147,8 @@ def least_squares(
     Solution
         ``x`` is a tree like ``x0``, ``fun`` has the residuals there, ``cost`` is half the sum of
         their squares, and ``jac`` is their matrix of derivatives, of shape (m, n) for the vectors
-        of all elements. ``status`` tells why the solver stopped.
+        of all elements, a ``SparseArray`` if it was asked for. ``status`` tells why the solver
+        stopped.
 
     Raises
     ------
@@ -183,6 +193,7 @@ def least_squares(
     way = chosen(name, "method", method, ("lm", "dogbox", "gn"))
     x0 = as_vector(x0)
     vector, unravel = vector_of(x0, name)
+    pattern = _pattern(fun, vector, unravel, more, way, jac, jac_sparsity)
     limits = bounds_of(bounds, x0, name)
     check_feasible(vector, limits, name)
     options = DampingOptions(
@@ -197,10 +208,10 @@ def least_squares(
         name,
         _ADVICE,
         (fun, jac) if callable(jac) else (fun,),
-        (options, way, form_of(x0)),
+        (options, way, form_of(x0), pattern),
         partial(_problem, unravel),
-        partial(_iterate, options, way, unravel, watch),
-        partial(_finish, unravel),
+        partial(_iterate, options, way, unravel, watch, pattern),
+        partial(_finish, unravel, pattern),
         is_watched=callback is not None,
     )
     fit, told, (jacobian,) = task_solution(
@@ -216,7 +227,51 @@ def least_squares(
         symmetric=limits is None,
     )
     x = unravel(fit)
-    return Solution(x, fun(x, *more), *told, jacobian)
+    matrix = jacobian if pattern is None else SparseArray(jacobian, pattern)
+    return Solution(x, fun(x, *more), *told, matrix)
+
+
+def _pattern(
+    fun: Callable[..., Any],
+    vector: Tensor,
+    unravel: Callable[[Any], Any],
+    more: tuple[Any, ...],
+    way: str,
+    jac: object,
+    jac_sparsity: PatternLike | None,
+) -> Pattern | None:
+    """The pattern of the Jacobian of all residuals, if it is sparse.
+
+    Raises
+    ------
+    ArgumentError, ShapeError
+        The method or ``jac`` does not allow it, or the pattern has another number of columns.
+    """
+    name = "least_squares"
+    is_sparse = isinstance(jac, str) and jac == "sparse"
+    if not is_sparse and jac_sparsity is None:
+        return None
+    if callable(jac) or way == "dogbox":
+        reason = "a function jac" if callable(jac) else "method='dogbox'"
+        raise placed(
+            ArgumentError,
+            f"{name}: a sparse Jacobian does not go with {reason}. Pass jac='sparse' and"
+            " method='lm' or 'gn'.",
+        )
+    if jac_sparsity is None:
+
+        def residuals(x: Tensor) -> Tensor:
+            return residuals_of(fun(unravel(x), *more), name)
+
+        return sparse_jacobian(residuals).pattern(vector)
+    pattern = Pattern.of(jac_sparsity)
+    if pattern.shape[1] != vector.size:
+        raise placed(
+            ShapeError,
+            f"{name}: jac_sparsity has {pattern.shape[1]} columns, but x0 has {vector.size}"
+            " elements.",
+        )
+    return pattern
 
 
 def _tolerances(ftol: float, xtol: float, gtol: float) -> tuple[float, float, float]:
@@ -255,6 +310,7 @@ def _iterate(
     way: str,
     unravel: Callable[[Any], Any],
     watch: Watch | None,
+    pattern: Pattern | None,
     functions: Functions,
     function: OfPoint,
     start: Tensor,
@@ -278,6 +334,14 @@ def _iterate(
 
     jacobian = users_jacobian if len(functions) == 2 else None
     residuals = Residuals.read(as_many, len(there), jacobian)
+    if pattern is not None:
+        both = value_and_jacobian(as_many, pattern=pattern)
+
+        def linear(x: Tensor) -> tuple[Tensor, SparseArray]:
+            r, matrix = both(x)
+            return r, _in_pattern(matrix)
+
+        residuals = Residuals(as_many, linear)
     steps = boxed_steps if way == "dogbox" else damped_steps
     return steps(residuals, start, setting, options, watch)
 
@@ -288,15 +352,28 @@ def _reported(unravel: OfPoint, state: Any) -> Solution[Any]:
 
 
 def _finish(
-    unravel: Callable[[Any], Any], functions: Functions, fit: Tensor, parameters: tuple[Any, ...]
+    unravel: Callable[[Any], Any],
+    pattern: Pattern | None,
+    functions: Functions,
+    fit: Tensor,
+    parameters: tuple[Any, ...],
 ) -> list[Tensor]:
-    """The Jacobian at the solution."""
+    """The Jacobian at the solution, or its nonzeros."""
     problem = _problem(unravel, functions)
 
     def residuals(point: Tensor) -> Tensor:
         return problem(point, *parameters)[0]
 
+    if pattern is not None:
+        return [_in_pattern(sparse_jacobian(residuals, pattern=pattern)(fit)).data]
     return [residuals_and_jacobian(residuals, fit, len(residuals(fit)))[1]]
+
+
+def _in_pattern(matrix: Any) -> SparseArray:
+    """A sparse Jacobian, which is SciPy's outside of transformations, as our own."""
+    array = sparse_operand(matrix)
+    assert array is not None
+    return SparseArray(wrap(array.data), array.pattern)
 
 
 def _stationary(loss: str, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
