@@ -169,6 +169,10 @@ def least_squares(
     The derivative of the solution contains the second derivatives of the residuals: it is exact
     also where residuals are large. Where an unknown lies at a bound, it follows the bound.
 
+    "lm" solves normal equations also where they are ill-conditioned. Orthogonal factors gain
+    nothing on the collections of NIST and of Moré, Garbow and Hillstrom, and one digit for Hilbert
+    matrices; "dogbox" has them.
+
     Sources: Moré, "The Levenberg-Marquardt algorithm: implementation and theory", 1978; Nielsen,
     "Damping parameter in Marquardt's method", 1999.
 
