@@ -111,7 +111,7 @@ def adjoint_outcome(
 def _consistent(f: Slope, y: Leaves, t: Tensor, every: list[Tensor], mass: Tensor) -> Leaves:
     """The start, with the derivatives of one that satisfies the equations without derivatives.
 
-    They determine some elements, so that the others alone have derivatives: the change d from y
+    They determine some elements, so that only the others have derivatives: the change d from y
     solves M d + Q f(y + d, t) = 0 with the projection Q to these equations.
     """
     onto = algebraic_equations(mass)
@@ -123,7 +123,7 @@ def _consistent(f: Slope, y: Leaves, t: Tensor, every: list[Tensor], mass: Tenso
     def missing(change: Tensor) -> Tensor:
         flow = form.vector(f(form.leaves(v + change), t, every))
         there = mass.astype(form.dtype) @ change + onto.astype(form.dtype) @ flow
-        return there - stop_gradient(there)  # what the start misses stays
+        return there - stop_gradient(there)  # the miss of the start stays
 
     change = custom_root(
         missing, fnp.zeros_like(v), lambda _, start: stop_gradient(start), failed="nan"

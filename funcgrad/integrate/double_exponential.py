@@ -225,7 +225,7 @@ def _tolerance(name: str, word: str, value: object, default: float, log: bool) -
     return number
 
 
-class _Level(NamedTuple):
+class _Refinement(NamedTuple):
     """The state after a level."""
 
     level: Tensor
@@ -326,7 +326,9 @@ class _Rule:
             return at
         return lambda x, values: fnp.exp(at(x, values) - shift)
 
-    def _levels(self, a: Tensor, b: Tensor, f: Callable[[Tensor], Tensor], shift: Tensor) -> _Level:
+    def _levels(
+        self, a: Tensor, b: Tensor, f: Callable[[Tensor], Tensor], shift: Tensor
+    ) -> _Refinement:
         """Halve the distance of the nodes until the error is below the tolerance."""
         absolute = self.tolerances[0] * fnp.exp(-shift)
         zero = fnp.zeros(self.shape, a.dtype)
@@ -335,13 +337,13 @@ class _Rule:
         sums = NodeSums(
             none, zero, zero + np.inf, zero - np.inf, zero, zero, zero - np.inf, zero + np.inf
         )
-        start = _Level(fnp.asarray(0), sums, none, none, zero, running - running, running)
+        start = _Refinement(fnp.asarray(0), sums, none, none, zero, running - running, running)
 
         def goes_on(state: tuple[Any, ...]) -> Tensor:
-            return fnp.any(_Level(*state).status == _RUNNING)
+            return fnp.any(_Refinement(*state).status == _RUNNING)
 
         def refined(state: tuple[Any, ...]) -> tuple[Any, ...]:
-            now = _Level(*state)
+            now = _Refinement(*state)
             sums = with_level(NodeSums(*now.sums), a, b, f, now.level)
             width = width_of(a.dtype, now.level)
             integral = width * sums.total
@@ -366,10 +368,10 @@ class _Rule:
                 fnp.where(runs, status, now.status),
             )
 
-        return _Level(*while_loop(goes_on, refined, tuple(start)))
+        return _Refinement(*while_loop(goes_on, refined, tuple(start)))
 
 
-def _error(sums: NodeSums, width: Tensor, now: _Level) -> Tensor:
+def _error(sums: NodeSums, width: Tensor, now: _Refinement) -> Tensor:
     """The error of a level, from the last changes, the outermost terms, and rounding."""
     size = fnp.where(sums.size > 0.0, width * sums.size, 1.0)
     integral = width * sums.total

@@ -186,7 +186,9 @@ def fixed_slope(equation: OdeEquation) -> RightHandSide:
         return list(stop_gradient(equation.f(y, t)))
 
     @f.defjvp
-    def pushed(primals: Any, tangents: Any) -> tuple[Leaves, Leaves]:
+    def pushed(
+        primals: tuple[Leaves, Tensor], tangents: tuple[Leaves, Tensor]
+    ) -> tuple[Leaves, Leaves]:
         slope, push = stop_gradient(linearize(equation.f, *primals))
         return slope, push(*tangents)
 

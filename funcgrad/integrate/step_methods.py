@@ -65,7 +65,7 @@ def resolved(name: str, rtol: float, y: Leaves) -> float:
     """The relative tolerance, but at least 10 epsilons of the dtype of y.
 
     Steps cannot reduce errors by rounding, so below it they only become shorter: a float32 solution
-    with ``rtol=1e-12`` would take the greatest number of steps, and be no more accurate.
+    with ``rtol=1e-12`` would take the greatest number of steps without being more accurate.
     """
     least = 10.0 * float(np.finfo(real_dtype(y)).eps) if y else 0.0
     if 0.0 < rtol < least:

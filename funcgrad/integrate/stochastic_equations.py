@@ -119,7 +119,7 @@ def solve_sde(
         suffices.
     steps : int, optional
         The number of steps; either ``step`` or ``steps``. Another number than a power of two takes
-        5 to 20 times as long, since the path is a binary tree, which is the same for all numbers.
+        5 to 20 times as long, since the path is a binary tree, the same one whatever the number.
     noise : {"diagonal", "scalar", "general"}
         ``"diagonal"``: each element of y has a Brownian motion, and its diffusion depends on this
         element only. ``"scalar"``: one motion moves all elements. ``"general"``: m motions; the

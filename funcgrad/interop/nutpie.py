@@ -126,14 +126,14 @@ def _draw(
 
     def draw(x: Vector, data: dict[str, Any]) -> dict[str, np.ndarray[Any, Any]]:
         params = problem.unravel(x)
-        found = by_user(params, **data) if by_user else None
-        if found is None:
-            found = dict(zip(names, pytrees.leaves(params), strict=True))
-        if not isinstance(found, dict) or not all(isinstance(name, str) for name in found):
+        variables = by_user(params, **data) if by_user else None
+        if variables is None:
+            variables = dict(zip(names, pytrees.leaves(params), strict=True))
+        if not isinstance(variables, dict) or not all(isinstance(name, str) for name in variables):
             raise ArgumentError(
                 "interop.nutpie.compiled: expand has to return a dict of arrays by name, got"
-                f" {type(found).__name__}."
+                f" {type(variables).__name__}."
             )
-        return {name: np.array(value) for name, value in found.items()}
+        return {name: np.array(value) for name, value in variables.items()}
 
     return draw

@@ -162,7 +162,7 @@ def least_squares(
     See Also
     --------
     curve_fit
-    funcgrad.scipy.optimize.least_squares : SciPy's solvers, for one large or sparse problem.
+    funcgrad.scipy.optimize.least_squares : SciPy's solvers, for one large problem.
 
     Notes
     -----
@@ -192,10 +192,9 @@ def least_squares(
     >>> fg.numpy.round(fits["rate"][:3], 5), fg.numpy.round(fits["scale"][-1], 5)
     (Tensor([3., 3., 3.]), Tensor(2.0))
     """
-    name = "least_squares"
+    name, x0 = "least_squares", as_vector(x0)
     more = checked(name, fun, x0, args, derivative, tangent_solve)
     way = chosen(name, "method", method, ("lm", "dogbox", "gn"))
-    x0 = as_vector(x0)
     vector, unravel = vector_of(x0, name)
     pattern = _pattern(fun, vector, unravel, more, way, jac, jac_sparsity)
     limits = bounds_of(bounds, x0, name)
@@ -206,7 +205,6 @@ def least_squares(
         *_tolerances(ftol, xtol, gtol),
         100 * max(vector.size, 1) if max_nfev is None else count_of(name, "max_nfev", max_nfev),
     )
-    setting = _setting(limits, x_scale, f_scale, options.loss, vector.dtype)
     watch = watch_of(name, callback, partial(_reported, unravel))
     task = SolverTask(
         name,
@@ -221,7 +219,7 @@ def least_squares(
     fit, told, (jacobian,) = task_solution(
         task,
         vector,
-        (setting, *more),
+        (_setting(limits, x_scale, f_scale, options.loss, vector.dtype), *more),
         derivative,
         failed,
         tangent_solve,
@@ -231,8 +229,12 @@ def least_squares(
         symmetric=limits is None,
     )
     x = unravel(fit)
-    matrix = jacobian if pattern is None else SparseArray(jacobian, pattern)
-    return Solution(x, fun(x, *more), *told, matrix)
+    return Solution(x, fun(x, *more), *told, _matrix(jacobian, pattern))
+
+
+def _matrix(jacobian: Tensor, pattern: Pattern | None) -> Tensor | SparseArray:
+    """The Jacobian from its elements, or from its nonzeros."""
+    return jacobian if pattern is None else SparseArray(jacobian, pattern)
 
 
 def _pattern(

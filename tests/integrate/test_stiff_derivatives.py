@@ -123,7 +123,7 @@ def test_derivatives_of_algebraic_equations_by_steps_and_adjoint(method: str) ->
     def end_of(values: Any, derivative: str) -> Any:
         rate, last = values
         start, mass = fnp.stack([1.0, rate]), np.diag([1.0, 0.0])
-        options = {"mass": mass, "args": (rate,), "rtol": 1e-9, "atol": 1e-9}
+        options: dict[str, Any] = {"mass": mass, "args": (rate,), "rtol": 1e-9, "atol": 1e-9}
         span, times = (0.0, last), fnp.stack([last])
         return solve_ivp(algebraic, span, start, method, times, derivative=derivative, **options).y[
             1, -1
@@ -167,7 +167,7 @@ def test_an_algebraic_start_follows_the_others() -> None:
 def test_a_mass_matrix_has_derivatives_by_steps_and_adjoint() -> None:
     def end_of(weight: Any, derivative: str) -> Any:
         mass = fnp.stack([fnp.stack([weight, 0.5]), fnp.stack([0.0, 1.0])])
-        options = {"rtol": 1e-9, "atol": 1e-9, "derivative": derivative}
+        options: dict[str, Any] = {"rtol": 1e-9, "atol": 1e-9, "derivative": derivative}
         return solve_ivp(
             lambda t, y: -y, (0.0, 1.0), [1.0, 2.0], "Rodas5P", [1.0], mass=mass, **options
         ).y[0, -1]
