@@ -137,3 +137,6 @@ def _draw(
         return {name: np.array(value) for name, value in variables.items()}
 
     return draw
+
+
+__dir__ = __all__.copy  # completion shows the public names, without the modules
