@@ -226,6 +226,18 @@ def test_options_make_a_decorator_that_keeps_the_types() -> None:
     def slopes(x: float, y: float) -> float:
         return x * y**2
 
+    @fg.value_and_grad(has_aux=True)
+    def measured(params: dict[str, fg.Tensor]) -> tuple[fg.Tensor, int]:
+        return fnp.sum(params["w"]), 3
+
+    @fg.grad(argnums=(0, 1))
+    def mixed(params: dict[str, fg.Tensor], x: fg.Tensor, power: int = 2) -> fg.Tensor:
+        return fnp.sum(params["w"] * x**power)
+
+    assert_type(measured(PARAMS), tuple[tuple[fg.Tensor, int], dict[str, fg.Tensor]])
+    assert_type(mixed(PARAMS, X, power=3), tuple[dict[str, fg.Tensor], fg.Tensor])
+    assert_type(fg.value_and_grad(argnums=0)(total)(X), tuple[fg.Tensor, fg.Tensor])
+    assert_type(fg.grad(argnums=1)(linear)(PARAMS, X), fg.Tensor)
     clipped.defvjp(lambda x, limit: (x, None), lambda limit, _, ct: (ct,))
     cube.defjvps(lambda tangent, out, x: 3 * x**2 * tangent)
     assert_type(power(X, 2), fg.Tensor)

@@ -169,6 +169,68 @@ ValueAndGradients: TypeAlias = BothDerivatives[
 """``value_and_grad(f, argnums=(0, 1))``."""
 
 
+class GradientMaker(Protocol):
+    """The decorator ``grad(holomorphic=…)``."""
+
+    def __call__(self, f: Callable[Concatenate[Primal, P], Any], /) -> Gradient[Primal, P]: ...
+
+
+class GradientAndAuxMaker(Protocol):
+    """The decorator ``grad(has_aux=True)``."""
+
+    def __call__(
+        self, f: Callable[Concatenate[Primal, P], tuple[Any, Auxiliary]], /
+    ) -> GradientAndAux[Primal, P, Auxiliary]: ...
+
+
+class SecondGradientMaker(Protocol):
+    """The decorator ``grad(argnums=1)``."""
+
+    def __call__(
+        self, f: Callable[Concatenate[Primal, Second, P], Any], /
+    ) -> SecondGradient[Primal, Second, P]: ...
+
+
+class GradientsMaker(Protocol):
+    """The decorator ``grad(argnums=(0, 1))``."""
+
+    def __call__(
+        self, f: Callable[Concatenate[Primal, Second, P], Any], /
+    ) -> Gradients[Primal, Second, P]: ...
+
+
+class ValueAndGradientMaker(Protocol):
+    """The decorator ``value_and_grad(holomorphic=…)``."""
+
+    def __call__(
+        self, f: Callable[Concatenate[Primal, P], Any], /
+    ) -> ValueAndGradient[Primal, P]: ...
+
+
+class ValueGradientAndAuxMaker(Protocol):
+    """The decorator ``value_and_grad(has_aux=True)``."""
+
+    def __call__(
+        self, f: Callable[Concatenate[Primal, P], tuple[Any, Auxiliary]], /
+    ) -> ValueGradientAndAux[Primal, P, Auxiliary]: ...
+
+
+class ValueAndSecondGradientMaker(Protocol):
+    """The decorator ``value_and_grad(argnums=1)``."""
+
+    def __call__(
+        self, f: Callable[Concatenate[Primal, Second, P], Any], /
+    ) -> ValueAndSecondGradient[Primal, Second, P]: ...
+
+
+class ValueAndGradientsMaker(Protocol):
+    """The decorator ``value_and_grad(argnums=(0, 1))``."""
+
+    def __call__(
+        self, f: Callable[Concatenate[Primal, Second, P], Any], /
+    ) -> ValueAndGradients[Primal, Second, P]: ...
+
+
 class Jacobian(Protocol[_Given, P, _Out]):
     """``jacfwd(f)``, ``jacrev(f)`` and ``hessian(f)``: a tensor between arrays."""
 

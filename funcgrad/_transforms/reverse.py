@@ -33,16 +33,24 @@ from funcgrad._transforms.callables import (
     Auxiliary,
     Gradient,
     GradientAndAux,
+    GradientAndAuxMaker,
+    GradientMaker,
     Gradients,
+    GradientsMaker,
     Primal,
     Pullback,
     Result,
     Second,
     SecondGradient,
+    SecondGradientMaker,
     ValueAndGradient,
+    ValueAndGradientMaker,
     ValueAndGradients,
+    ValueAndGradientsMaker,
     ValueAndSecondGradient,
+    ValueAndSecondGradientMaker,
     ValueGradientAndAux,
+    ValueGradientAndAuxMaker,
 )
 from funcgrad._transforms.linear import pullback
 from funcgrad._transforms.masked import fit_cotangent
@@ -95,6 +103,38 @@ def value_and_grad(
     probes: Sequence[str] = (),
     holomorphic: bool = False,
 ) -> Callable[..., Any]: ...
+@overload
+def value_and_grad(
+    *,
+    argnums: Literal[0] = 0,
+    has_aux: Literal[False] = False,
+    probes: tuple[()] = (),
+    holomorphic: bool = False,
+) -> ValueAndGradientMaker: ...
+@overload
+def value_and_grad(
+    *,
+    argnums: Literal[0] = 0,
+    has_aux: Literal[True],
+    probes: tuple[()] = (),
+    holomorphic: bool = False,
+) -> ValueGradientAndAuxMaker: ...
+@overload
+def value_and_grad(
+    *,
+    argnums: Literal[1],
+    has_aux: Literal[False] = False,
+    probes: tuple[()] = (),
+    holomorphic: bool = False,
+) -> ValueAndSecondGradientMaker: ...
+@overload
+def value_and_grad(
+    *,
+    argnums: tuple[Literal[0], Literal[1]],
+    has_aux: Literal[False] = False,
+    probes: tuple[()] = (),
+    holomorphic: bool = False,
+) -> ValueAndGradientsMaker: ...
 @overload
 def value_and_grad(
     *,
@@ -206,6 +246,38 @@ def grad(
     probes: Sequence[str] = (),
     holomorphic: bool = False,
 ) -> Callable[..., Any]: ...
+@overload
+def grad(
+    *,
+    argnums: Literal[0] = 0,
+    has_aux: Literal[False] = False,
+    probes: tuple[()] = (),
+    holomorphic: bool = False,
+) -> GradientMaker: ...
+@overload
+def grad(
+    *,
+    argnums: Literal[0] = 0,
+    has_aux: Literal[True],
+    probes: tuple[()] = (),
+    holomorphic: bool = False,
+) -> GradientAndAuxMaker: ...
+@overload
+def grad(
+    *,
+    argnums: Literal[1],
+    has_aux: Literal[False] = False,
+    probes: tuple[()] = (),
+    holomorphic: bool = False,
+) -> SecondGradientMaker: ...
+@overload
+def grad(
+    *,
+    argnums: tuple[Literal[0], Literal[1]],
+    has_aux: Literal[False] = False,
+    probes: tuple[()] = (),
+    holomorphic: bool = False,
+) -> GradientsMaker: ...
 @overload
 def grad(
     *,

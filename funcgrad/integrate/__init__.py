@@ -16,6 +16,7 @@ from funcgrad.numpy.running import trapezoid
 
 if TYPE_CHECKING:
     from funcgrad.integrate.adaptive_integrals import quad
+    from funcgrad.integrate.double_exponential import TanhSinhResult, tanhsinh
     from funcgrad.integrate.events import Event
     from funcgrad.integrate.initial_value_problems import solve_ivp
     from funcgrad.integrate.initial_values import odeint
@@ -36,6 +37,7 @@ __all__ = [
     "OdeResult",
     "OdeSolution",
     "StiffnessWarning",
+    "TanhSinhResult",
     "cumulative_simpson",
     "cumulative_trapezoid",
     "dblquad",
@@ -47,6 +49,7 @@ __all__ = [
     "simpson",
     "solve_ivp",
     "solve_sde",
+    "tanhsinh",
     "trapezoid",
 ]
 
@@ -60,6 +63,7 @@ _LATE = _LateNames(
         "records": "OdeSolution",
         "stiffness": "StiffnessWarning",
         "adaptive_integrals": "quad",
+        "double_exponential": "TanhSinhResult tanhsinh",
         "sampled_integrals": "cumulative_simpson cumulative_trapezoid romb simpson",
         "several_variables": "dblquad fixed_quad nquad",
         "stochastic_equations": "solve_sde",

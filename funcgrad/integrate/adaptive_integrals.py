@@ -387,20 +387,9 @@ class _Integral:
         sums = fori_loop(0, ended.count, added, [fnp.zeros_like(x[0]) for x in ended.sums])
         for sign, end in zip(self.limits.edges, ends, strict=False):
             if type(end) not in RAW:
-                beyond = self._beyond(wrap(end), params)
-                sums = [x + sign * y for x, y in zip(sums, beyond, strict=True)]
+                moved = beyond(self.leaves_at, wrap(end), params)
+                sums = [x + sign * y for x, y in zip(sums, moved, strict=True)]
         return sums
-
-    def _beyond(self, end: Tensor, params: Sequence[Value]) -> list[Tensor]:
-        """The integral from the value of a limit to the limit: 0, but not its derivatives.
-
-        Gauss' rule with 5 nodes is exact for them up to the tenth order.
-        """
-        still = wrap(unfollowed(concrete(end)))
-        way = end - still
-        nodes, weights = (x.astype(end.dtype) for x in np.polynomial.legendre.leggauss(5))
-        leaves = vmap(lambda u: self.leaves_at(still + way * u, params))(0.5 + 0.5 * nodes)
-        return [weighted(fnp.asarray(0.5 * weights), _times(way, leaf)) for leaf in leaves]
 
     def _in_variable(self, t: Tensor, ends: list[Tensor], params: Sequence[Value]) -> list[Tensor]:
         """The integrand in the variable of the panels."""
@@ -409,6 +398,22 @@ class _Integral:
         return (
             leaves if slope is None else [slope.astype(leaf.real.dtype) * leaf for leaf in leaves]
         )
+
+
+def beyond(
+    leaves_at: Callable[[Tensor, Sequence[Value]], list[Tensor]],
+    end: Tensor,
+    params: Sequence[Value],
+) -> list[Tensor]:
+    """The integral from the value of a limit to the limit: 0, but not its derivatives.
+
+    Gauss' rule with 5 nodes is exact for them up to the tenth order.
+    """
+    still = wrap(unfollowed(concrete(end)))
+    way = end - still
+    nodes, weights = (x.astype(end.dtype) for x in np.polynomial.legendre.leggauss(5))
+    leaves = vmap(lambda u: leaves_at(still + way * u, params))(0.5 + 0.5 * nodes)
+    return [weighted(fnp.asarray(0.5 * weights), _times(way, leaf)) for leaf in leaves]
 
 
 @custom_jvp

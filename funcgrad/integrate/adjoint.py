@@ -26,16 +26,18 @@ from funcgrad._control.carry import placed
 from funcgrad._control.closures import with_closed_values
 from funcgrad._control.scans import scan
 from funcgrad._core.specs import is_inexact
-from funcgrad._core.trace import Value, concrete
+from funcgrad._core.trace import RAW, Value, concrete
 from funcgrad._programs.equation import spec_inside
 from funcgrad._transforms.custom import custom_vjp
 from funcgrad._transforms.reverse import vjp
 from funcgrad._transforms.stop import stop_gradient
 from funcgrad.errors import ConvergenceError
+from funcgrad.implicit.roots import custom_root
 from funcgrad.integrate.right_hand_side import Slope, real_dtype
 from funcgrad.integrate.solutions import check, numbers, outcome_at
 from funcgrad.integrate.step_methods import Leaves, Settings
-from funcgrad.integrate.steps import Outcome, Scheme
+from funcgrad.integrate.steps import Outcome, Scheme, along_times
+from funcgrad.integrate.stiff_equations import VectorForm, algebraic_equations, slope_of
 from funcgrad.tensor.tensor import Tensor, wrap
 
 
@@ -58,17 +60,34 @@ def adjoint_outcome(
     settings: Settings,
     scheme: Scheme,
 ) -> Outcome:
-    """Solve as `outcome_at` does; reverse mode solves the adjoint equation by the same method."""
-    f, every = _with_closed_values(scheme.name, slope, start, times[0], parameters)
-    count = len(parameters)
+    """Solve as `outcome_at` does; reverse mode solves the adjoint equation by the same method.
+
+    With a mass matrix, it is the adjoint of the equation for y'.
+    """
+    count, mass = len(parameters), scheme.mass
+    plain, closed = _with_closed_values(scheme.name, slope, start, times[0], parameters)
+    is_followed = mass is not None and type(concrete(mass)) not in RAW
+    every = [*closed, mass] if is_followed else closed
+    raw_start, number = start, len(closed)
+
+    def f(y: Leaves, t: Tensor, every: list[Tensor]) -> Leaves:
+        return plain(y, t, every[:number])
+
+    if mass is not None:
+        start = _consistent(f, start, times[0], every, mass)
     derivative = scheme.jacobian
     if derivative is not None:
         by_user = derivative
         scheme = scheme._replace(jacobian=lambda y, t, every: by_user(y, t, every[:count]))
 
     def forward(start: Leaves, times: Tensor, every: list[Tensor]) -> tuple[Leaves, Any]:
-        outcome = outcome_at(f, start, times, every, settings, scheme)
+        here = scheme._replace(mass=every[-1]) if is_followed else scheme
+        outcome = outcome_at(f, start, times, every, settings, here)
         return outcome.leaves, stop_gradient(tuple(outcome[1:]))
+
+    def solved_slope(y: Leaves, t: Tensor, every: list[Tensor]) -> Leaves:
+        matrix = every[-1] if is_followed else mass
+        return slope_of(lambda y, t: f(y, t, every), matrix)(y, t)
 
     def forward_keeping(
         start: Leaves, times: Tensor, every: list[Tensor]
@@ -77,11 +96,39 @@ def adjoint_outcome(
         return result, (result[0], times, every)
 
     rule = custom_vjp(forward, forward="through")
-    rule.defvjp(
-        forward_keeping, partial(_backward, f, settings, Scheme(scheme.method, name=scheme.name))
-    )
+    back = Scheme(scheme.method, name=scheme.name)
+    rule.defvjp(forward_keeping, partial(_backward, solved_slope, settings, back))
     leaves, others = rule(start, times, every)
+    if mass is not None:
+        at_start = stop_gradient(times) == stop_gradient(times[0])
+        leaves = [
+            leaf + fnp.where(along_times(at_start, leaf), raw - first, 0.0)  # 0, with a derivative
+            for leaf, raw, first in zip(leaves, raw_start, start, strict=True)
+        ]
     return Outcome(leaves, *others)
+
+
+def _consistent(f: Slope, y: Leaves, t: Tensor, every: list[Tensor], mass: Tensor) -> Leaves:
+    """The start, with the derivatives of one that satisfies the equations without derivatives.
+
+    They determine some elements, so that only the others have derivatives: the change d from y
+    solves M d + Q f(y + d, t) = 0 with the projection Q to these equations.
+    """
+    onto = algebraic_equations(mass)
+    if onto is None:
+        return y
+    form = VectorForm.of(y)
+    v = form.vector(y)
+
+    def missing(change: Tensor) -> Tensor:
+        flow = form.vector(f(form.leaves(v + change), t, every))
+        there = mass.astype(form.dtype) @ change + onto.astype(form.dtype) @ flow
+        return there - stop_gradient(there)  # the miss of the start stays
+
+    change = custom_root(
+        missing, fnp.zeros_like(v), lambda _, start: stop_gradient(start), failed="nan"
+    )
+    return form.leaves(v + change)
 
 
 def _backward(

@@ -13,13 +13,14 @@ theorem: g(t, y(t)) = 0 gives dt = -dg / (∂g/∂t + ∂g/∂y y').
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 import funcgrad.numpy as fnp
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._control.carry import placed
+from funcgrad._control.choices import cond
 from funcgrad._control.whiles import while_loop
 from funcgrad._core.users_values import described
 from funcgrad._transforms.arguments import is_whole
@@ -31,6 +32,9 @@ from funcgrad.integrate.explicit_pairs import RK45
 from funcgrad.integrate.step_methods import Leaves, OdeEquation, RightHandSide
 from funcgrad.integrate.steps import Scheme, State, Way, begun, between, tried
 from funcgrad.tensor.tensor import Tensor
+
+_SHORTLY: Final = 2.0**-10
+"""The place in a step where an event's function shows its sign if it is 0 at the start."""
 
 Condition = Callable[[Tensor, Leaves], Tensor]
 """A function whose zeros are events: ``(t, y) -> number``."""
@@ -192,11 +196,12 @@ def _watched(
     values, roots, fired = [], [], []
     for (event, condition), before in zip(events, watch.signs, strict=True):
 
-        def along(theta: Tensor, condition: Condition = condition) -> Tensor:
+        def along(theta: Tensor | float, condition: Condition = condition) -> Tensor:
             time = state.start + theta * length
             return condition(time, between(scheme.method, state, time))
 
         now = condition(state.end, state.new)
+        before = cond(before == 0.0, lambda: along(_SHORTLY), lambda before=before: before)
         rises, falls = (before < 0) & (now >= 0), (before > 0) & (now <= 0)
         passes = rises | falls if not event.direction else (rises if event.direction > 0 else falls)
         passes = passes & accepted

@@ -97,7 +97,8 @@ def solve_ivp(
         Further arguments of all functions. Anything else than a tuple is one argument.
     rtol, atol : float
         The relative and the absolute tolerance; ``atol`` may be an array like ``y0``. SciPy's
-        defaults are coarse: choose smaller ones where you differentiate.
+        defaults are coarse: choose smaller ones where you differentiate. An ``rtol`` below 10
+        epsilons of the dtype of y (SciPy: 100) becomes that, with a warning.
     max_step, first_step : float, optional
         The size of the largest step, and of the first.
     jac : callable, matrix or "sparse", optional
@@ -107,8 +108,7 @@ def solve_ivp(
     mass : array_like, shape (n, n), optional
         A constant matrix in mass @ y' = fun(t, y), for implicit methods and real y. It may be
         singular, except for "Kvaerno5": rows of zeros are algebraic equations that y0 has to
-        satisfy, and that determine the other elements of y (index 1). Then derivatives with respect
-        to times are NaN.
+        satisfy, and that determine the other elements of y (index 1).
     max_steps : int, optional
         The greatest number of steps, refused ones included: by default 10,000.
     max_events : int, optional
@@ -117,7 +117,7 @@ def solve_ivp(
     derivative : {"steps", "adjoint"}
         The way of reverse mode: through the steps, which it stores; or by the adjoint equation,
         which is solved backwards by the same method, and stores the solution at the times only; not
-        with leapfrog, ``mass`` or ``dense_output``, and seldom for stiff equations: it is refused
+        with leapfrog or ``dense_output``, and seldom for stiff equations: it is refused
         where errors grow backwards until the solution is lost.
     checkpoints : int, optional
         Inside ``jit`` with ``t_eval``: about how many steps reverse mode holds at once between two
@@ -147,6 +147,8 @@ def solve_ivp(
 
     Warns
     -----
+    UserWarning
+        ``rtol`` is smaller than the dtype of y can resolve.
     StiffnessWarning
         Outside of ``jit``: stability, not accuracy, bounds the steps of an explicit method.
 
@@ -173,7 +175,8 @@ def solve_ivp(
     differential equations II", section IV.8.
 
     An event is located to the last bits on the interpolation of its step; a function that is zero
-    at the start has no event there, unlike SciPy's. The equation is integrated once to find the
+    at the start has no event there, unlike SciPy's, but has one where it passes zero again. The
+    equation is integrated once to find the
     events, without derivatives, and then as without events. The derivative of an event's time
     follows from the implicit function theorem: for g(t, y) = 0 it is -dg / (dg/dt along the
     solution). Where g only touches zero it is infinite.
@@ -222,13 +225,13 @@ def solve_ivp(
         settings = settings._replace(checkpoints=count_of(name, "checkpoints", checkpoints, 2))
     problem = IvpProblem(system, settings, solver, span, jac, mass, _events_of(events))
     if derivative == "adjoint":
-        _check_adjoint(name, dense_output, mass is not None, solver.name)
+        _check_adjoint(name, dense_output, solver.name)
     if max_events is not None:
         count_of(name, "max_events", max_events)
     return IvpSolver(problem, max_steps, max_events, derivative, failed).result(times, dense_output)
 
 
-def _check_adjoint(name: str, dense: bool, has_mass: bool, method: str) -> None:
+def _check_adjoint(name: str, dense: bool, method: str) -> None:
     """Check that the adjoint equation can be solved.
 
     Raises
@@ -241,11 +244,6 @@ def _check_adjoint(name: str, dense: bool, has_mass: bool, method: str) -> None:
             ArgumentError,
             f"{name}: dense_output needs derivative='steps': the adjoint equation starts at times"
             " that are known, as t_eval is.",
-        )
-    if has_mass:
-        raise placed(
-            ArgumentError,
-            f"{name}: mass needs derivative='steps': the adjoint equation is solved without it.",
         )
     if method == "leapfrog":
         raise placed(

@@ -24,7 +24,7 @@ from funcgrad.integrate.adjoint import adjoint_solution
 from funcgrad.integrate.own_loop import own_outcome
 from funcgrad.integrate.right_hand_side import System, real_dtype, times_of
 from funcgrad.integrate.solutions import solution
-from funcgrad.integrate.step_methods import Settings
+from funcgrad.integrate.step_methods import Settings, resolved
 from funcgrad.tensor.tensor import Tensor
 
 
@@ -98,7 +98,8 @@ def odeint(
         Further arguments of ``func``.
     rtol, atol : float, optional
         The error of an element y in a step may be about ``atol + rtol * abs(y)``. The default of
-        both is the square root of the machine epsilon, 1.5e-8 in float64.
+        both is the square root of the machine epsilon, 1.5e-8 in float64. An ``rtol`` below 10
+        epsilons of the dtype of y becomes that, with a warning.
     max_steps : int
         The maximum number of steps, refused steps included.
     hmax : float
@@ -180,6 +181,7 @@ def odeint(
     system = System.read(func, y0, *args)
     precision = real_dtype(system.start)
     settings = _settings(rtol, atol, max_steps, hmax, precision)
+    settings = settings._replace(rtol=resolved("odeint", settings.rtol, system.start))
     times = times_of(ts)
     times = times.astype(np.result_type(times.dtype, precision, np.float32))
     by_steps = partial(solution, own_steps=partial(own_outcome, system))

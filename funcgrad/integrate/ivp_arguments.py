@@ -29,7 +29,7 @@ from funcgrad.integrate.radau_collocation import Radau
 from funcgrad.integrate.right_hand_side import System, times_of
 from funcgrad.integrate.rosenbrock import Rodas5P
 from funcgrad.integrate.singly_implicit import Kvaerno5
-from funcgrad.integrate.step_methods import Settings, StepMethod
+from funcgrad.integrate.step_methods import Settings, StepMethod, resolved
 from funcgrad.tensor.tensor import Tensor, wrap
 
 METHODS: Final[Mapping[str, StepMethod]] = MappingProxyType(
@@ -179,6 +179,7 @@ def settings_of(
     if first_step is not None:
         first = _number_at_least("first_step", first_step, 0.0, positive=True)
     most = 10_000 if max_steps is None else count_of("solve_ivp", "max_steps", max_steps)
+    relative = resolved("solve_ivp", relative, system.start)
     return Settings(relative, absolute, most, longest, first)
 
 

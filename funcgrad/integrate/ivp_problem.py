@@ -20,6 +20,8 @@ import numpy as np
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._control.choices import is_unknown
 from funcgrad._core.trace import RAW, concrete, running_traces
+from funcgrad._transforms.custom import custom_jvp
+from funcgrad._transforms.linear import linearize
 from funcgrad._transforms.stop import stop_gradient
 from funcgrad.integrate.events import Condition, Event, number_of
 from funcgrad.integrate.right_hand_side import System, real_dtype
@@ -174,9 +176,20 @@ class IvpProblem:
 
 
 def fixed_slope(equation: OdeEquation) -> RightHandSide:
-    """The right-hand side without derivatives, also of values that it closes over."""
+    """The right-hand side as a function of y and t only: values that it closes over are constants.
 
+    Implicit methods differentiate it.
+    """
+
+    @custom_jvp
     def f(y: Leaves, t: Tensor) -> Leaves:
         return list(stop_gradient(equation.f(y, t)))
+
+    @f.defjvp
+    def pushed(
+        primals: tuple[Leaves, Tensor], tangents: tuple[Leaves, Tensor]
+    ) -> tuple[Leaves, Leaves]:
+        slope, push = stop_gradient(linearize(equation.f, *primals))
+        return slope, push(*tangents)
 
     return f

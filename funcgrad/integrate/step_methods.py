@@ -21,6 +21,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 import numpy as np
 
 import funcgrad.numpy as fnp
+from funcgrad._base.users_line import warn_user
 from funcgrad._transforms.stop import stop_gradient
 from funcgrad.integrate.right_hand_side import real_dtype
 from funcgrad.tensor.tensor import Tensor
@@ -58,6 +59,22 @@ class Settings(NamedTuple):
     hmax: float
     first: float | None = None
     checkpoints: int | None = None
+
+
+def resolved(name: str, rtol: float, y: Leaves) -> float:
+    """The relative tolerance, but at least 10 epsilons of the dtype of y.
+
+    Steps cannot reduce errors by rounding, so below it they only become shorter: a float32 solution
+    with ``rtol=1e-12`` would take the greatest number of steps without being more accurate.
+    """
+    least = 10.0 * float(np.finfo(real_dtype(y)).eps) if y else 0.0
+    if 0.0 < rtol < least:
+        warn_user(
+            f"{name}: rtol={rtol:.3g} is too small for the dtype of y. Setting rtol to"
+            f" {least:.3g}, 10 times its epsilon.",
+            UserWarning,
+        )
+    return max(rtol, least)
 
 
 class Counts(NamedTuple):

@@ -23,8 +23,10 @@ import numpy as np
 
 import funcgrad.numpy as fnp
 from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._core.trace import RAW, concrete
 from funcgrad._transforms.forward import jvp
 from funcgrad._transforms.jacobian import jacfwd
+from funcgrad._transforms.stop import stop_gradient
 from funcgrad.errors import FuncgradError
 from funcgrad.implicit.direct import FEWEST_SPARSE, is_sparse_enough
 from funcgrad.integrate.right_hand_side import real_dtype
@@ -220,16 +222,43 @@ def mixed(weights: Any, vectors: Sequence[Tensor]) -> Tensor:
 
 
 def slope_of(f: RightHandSide, mass: Tensor | None) -> RightHandSide:
-    """y' from M y' = f(y, t), at any point; NaN if M is singular."""
+    """y' from M y' = f(y, t), at a point that satisfies the equations without derivatives.
+
+    For a projection Q to these equations, Q f(y, t) = 0 has the derivative Q (∂f/∂y y' + ∂f/∂t) = 0
+    along the solution. So (M - Q ∂f/∂y) y' = (1 - Q) f + Q ∂f/∂t, where the matrix is regular if
+    the index is 1; otherwise y' is NaN. Source: Hairer and Wanner, section VI.1.
+    """
     if mass is None:
         return f
+    onto = algebraic_equations(mass)
 
     def slope(y: Leaves, t: Tensor) -> Leaves:
         form = VectorForm.of(y)
-        flow = form.vector(f(y, t))
-        return form.leaves(fnp.linalg.solve(mass.astype(form.dtype), flow, failed="nan"))
+
+        def flow(v: Tensor, t: Tensor) -> Tensor:
+            return form.vector(f(form.leaves(v), t))
+
+        v = form.vector(y)
+        matrix, right = mass.astype(form.dtype), flow(v, t)
+        if onto is not None:
+            q = onto.astype(form.dtype)
+            by_time: Tensor = jvp(lambda t: flow(v, t), (t,), (fnp.ones_like(t),))[1]
+            matrix = matrix - q @ jacfwd(flow)(v, t)
+            right = right - q @ (right - by_time)
+        return form.leaves(fnp.linalg.solve(matrix, right, failed="nan"))
 
     return slope
+
+
+def algebraic_equations(mass: Tensor) -> Tensor | None:
+    """The projection to combinations of equations without derivatives; None if there are none."""
+    still = stop_gradient(mass)
+    left, values, _ = fnp.linalg.svd(still)
+    least = len(mass) * float(np.finfo(mass.dtype).eps) * fnp.max(values, initial=0.0)
+    missing = values <= least
+    if type(concrete(missing)) in RAW and not np.any(np.asarray(missing)):
+        return None
+    return (left * missing) @ left.T
 
 
 def _sparse_difference(jacobian: SparseArray, rate: Tensor, mass: Tensor | None) -> SparseArray:

@@ -7,9 +7,9 @@
 >>> rosenbrock.value_and_grad(np.zeros(2))
 (1.0, array([-2.,  0.]))
 
-The modules ``interop.torch``, ``interop.jax``, ``interop.ipopt``, ``interop.einops`` and
-``interop.onnx`` import those libraries when they are called, and ``interop.sklearn`` when an
-estimator is first used.
+The modules ``interop.torch``, ``interop.jax``, ``interop.ipopt``, ``interop.nutpie``,
+``interop.einops`` and ``interop.onnx`` import those libraries when they are called, and
+``interop.sklearn`` when an estimator is first used.
 """
 
 from typing import TYPE_CHECKING
@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING
 from funcgrad._hints.lazy_names import LateNames as _LateNames
 
 if TYPE_CHECKING:
-    from funcgrad.interop import einops, ipopt, jax, onnx, sklearn, torch
+    from funcgrad.interop import einops, ipopt, jax, nutpie, onnx, sklearn, torch
     from funcgrad.interop.flat_function import Flat, flat
 
-__all__ = ["Flat", "einops", "flat", "ipopt", "jax", "onnx", "sklearn", "torch"]
+__all__ = ["Flat", "einops", "flat", "ipopt", "jax", "nutpie", "onnx", "sklearn", "torch"]
 
 _LATE = _LateNames(
-    __name__, {"": "einops ipopt jax onnx sklearn torch", "flat_function": "Flat flat"}
+    __name__, {"": "einops ipopt jax nutpie onnx sklearn torch", "flat_function": "Flat flat"}
 )
 
 if not TYPE_CHECKING:  # type checkers see the names above, and report others

@@ -8,8 +8,9 @@ The operator of a penalty p is ``argmin over x of scale * p(x) + |x - v|² / 2``
 >>> optim.prox.l1(fg.tensor([3.0, -0.5, 1.0]), 1.0)
 Tensor([2., 0., 0.])
 
-The operators are differentiable: at a kink, a number that is 0 stays 0. Sources: Parikh and Boyd,
-"Proximal algorithms", Foundations and Trends in Optimization 1, 2014.
+The operators are differentiable: at a kink, a number that is 0 stays 0. A negative scale raises
+`ArgumentError`. Inside ``jit`` and ``vmap``, where a scale is not known, the result is NaN instead.
+Sources: Parikh and Boyd, "Proximal algorithms", Foundations and Trends in Optimization 1, 2014.
 """
 
 from __future__ import annotations
@@ -22,10 +23,11 @@ import funcgrad.numpy as fnp
 from funcgrad._control.carry import placed
 from funcgrad._control.whiles import while_loop
 from funcgrad._core import pytrees
+from funcgrad._core.trace import RAW, concrete
 from funcgrad._core.users_values import ArrayLike
 from funcgrad._hints.lookup import missing_from as _missing_from
 from funcgrad._transforms.stop import stop_gradient
-from funcgrad.errors import ShapeError
+from funcgrad.errors import ArgumentError, ShapeError
 from funcgrad.optim import projections
 from funcgrad.optim.base import Pytree
 from funcgrad.tensor.tensor import Tensor
@@ -42,12 +44,17 @@ def l1(tree: Tree, scale: ArrayLike = 1.0) -> Tree:
     ----------
     tree : pytree of real or complex arrays
     scale : float
-        The weight of the penalty.
+        The weight of the penalty, at least 0.
 
     Returns
     -------
     pytree
         A tree like ``tree``; elements of at most ``scale`` are 0.
+
+    Raises
+    ------
+    ArgumentError
+        The scale is negative.
 
     Examples
     --------
@@ -57,7 +64,7 @@ def l1(tree: Tree, scale: ArrayLike = 1.0) -> Tree:
     """
 
     def shrunk(leaf: ArrayLike) -> Tensor:
-        v, size = _floating(leaf, scale)
+        v, size = _floating("l1", leaf, scale)
         if v.dtype.kind == "c":
             return _shortened(v, fnp.real(v) ** 2 + fnp.imag(v) ** 2, size)
         inside = fnp.where(fnp.abs(v) <= size, fnp.zeros_like(v), np.nan)  # of a NaN, NaN
@@ -73,7 +80,7 @@ def group(tree: Tree, scale: ArrayLike = 1.0, axis: int | None = None) -> Tree:
     ----------
     tree : pytree of real or complex arrays
     scale : float
-        The weight of the penalty.
+        The weight of the penalty, at least 0.
     axis : int, optional
         The axis along which the elements of a group lie; by default each leaf is a group.
 
@@ -81,6 +88,11 @@ def group(tree: Tree, scale: ArrayLike = 1.0, axis: int | None = None) -> Tree:
     -------
     pytree
         A tree like ``tree``; groups of at most the length ``scale`` are 0.
+
+    Raises
+    ------
+    ArgumentError
+        The scale is negative.
 
     Examples
     --------
@@ -91,18 +103,35 @@ def group(tree: Tree, scale: ArrayLike = 1.0, axis: int | None = None) -> Tree:
     """
 
     def shrunk(leaf: ArrayLike) -> Tensor:
-        v, size = _floating(leaf, scale)
+        v, size = _floating("group", leaf, scale)
         squares = fnp.real(v) ** 2 + fnp.imag(v) ** 2 if v.dtype.kind == "c" else v * v
         return _shortened(v, fnp.sum(squares, axis=axis, keepdims=True), size)
 
     return pytrees.map(shrunk, tree)
 
 
-def _floating(leaf: ArrayLike, scale: ArrayLike) -> tuple[Tensor, Tensor]:
+def _floating(name: str, leaf: ArrayLike, scale: ArrayLike) -> tuple[Tensor, Tensor]:
     """A leaf as floating-point numbers, and the weight in their precision."""
     v = fnp.asarray(leaf)
     v = v if v.dtype.kind in "fc" else v.astype(float)
-    return v, fnp.asarray(scale).astype(v.real.dtype)
+    return v, _checked(name, scale).astype(v.real.dtype)
+
+
+def _checked(name: str, scale: ArrayLike) -> Tensor:
+    """A weight that is at least 0; NaN where it is negative and nothing can be raised.
+
+    Raises
+    ------
+    ArgumentError
+        It is negative.
+    """
+    size = fnp.asarray(scale)
+    raw = concrete(size)
+    if type(raw) not in RAW:
+        return fnp.where(size >= 0, size, np.nan)
+    if np.any(np.asarray(raw) < 0):
+        raise placed(ArgumentError, f"prox.{name}: scale has to be at least 0, got {scale!r}.")
+    return size
 
 
 def _shortened(v: Tensor, square: Tensor, size: Tensor) -> Tensor:
@@ -120,11 +149,16 @@ def nuclear(x: ArrayLike, scale: ArrayLike = 1.0) -> Tensor:
     ----------
     x : array_like of shape (..., m, n)
     scale : float
-        The weight of the penalty.
+        The weight of the penalty, at least 0.
 
     Returns
     -------
     Tensor of shape (..., m, n)
+
+    Raises
+    ------
+    ArgumentError
+        The scale is negative.
 
     Notes
     -----
@@ -137,8 +171,9 @@ def nuclear(x: ArrayLike, scale: ArrayLike = 1.0) -> Tensor:
     Tensor([[2., 0.],
             [0., 0.]])
     """
+    size = _checked("nuclear", scale)
     left, values, right = fnp.linalg.svd(fnp.asarray(x), full_matrices=False)
-    return (left * l1(values, scale)[..., None, :]) @ right
+    return (left * l1(values, size)[..., None, :]) @ right
 
 
 def box(tree: Tree, lower: Pytree = None, upper: Pytree = None) -> Tree:
@@ -193,7 +228,7 @@ def total_variation(x: ArrayLike, scale: ArrayLike = 1.0) -> Tensor:
     x : array_like of shape (n,)
         Values of a signal.
     scale : float
-        The weight of the penalty.
+        The weight of the penalty, at least 0.
 
     Returns
     -------
@@ -201,6 +236,8 @@ def total_variation(x: ArrayLike, scale: ArrayLike = 1.0) -> Tensor:
 
     Raises
     ------
+    ArgumentError
+        The scale is negative.
     ShapeError
         ``x`` is not a vector.
 
@@ -223,9 +260,10 @@ def total_variation(x: ArrayLike, scale: ArrayLike = 1.0) -> Tensor:
             f"prox.total_variation: x has to be a vector, got shape {v.shape}. Map over the others"
             " by fg.vmap.",
         )
-    size = fnp.asarray(scale).astype(v.dtype)
+    size = _checked("total_variation", scale).astype(v.dtype)
     if v.shape[0] < 2:
         return v
+    v = fnp.where(size >= 0.0, v, np.nan)
     change, limit = stop_gradient(fnp.diff(v)), stop_gradient(size)
 
     def corrected(state: tuple[Tensor, Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:

@@ -33,6 +33,9 @@ from funcgrad.optimize.solution import (
     first_status,
 )
 from funcgrad.scipy.linalg.triangular_systems import cho_factor, cho_solve
+from funcgrad.scipy.sparse.direct_solvers import spsolve
+from funcgrad.sparse.constructors import diags
+from funcgrad.sparse.sparse_arrays import SparseArray
 from funcgrad.tensor.tensor import Tensor
 
 _FIRST_DAMPING: Final = 1e-3
@@ -82,9 +85,9 @@ class FitSetting(NamedTuple):
 
 
 class Normal(NamedTuple):
-    """The matrix JᵀJ and the gradient Jᵀr at a point."""
+    """The matrix JᵀJ, dense or sparse, and the gradient Jᵀr at a point."""
 
-    matrix: Tensor
+    matrix: Any
     gradient: Tensor
 
 
@@ -105,7 +108,7 @@ class Residuals(NamedTuple):
     """The residuals of a problem, and both them and their Jacobian."""
 
     value: Callable[[Tensor], Tensor]
-    linear: Callable[[Tensor], tuple[Tensor, Tensor]]
+    linear: Callable[[Tensor], tuple[Tensor, Any]]
 
     @classmethod
     def read(
@@ -135,7 +138,7 @@ class DampedFit:
     def cost(self, residuals: Tensor, dtype: np.dtype[Any]) -> Tensor:
         return cost_of(residuals, self.options.loss, self.setting.f_scale).astype(dtype)
 
-    def linear(self, x: Tensor) -> tuple[Tensor, Tensor]:
+    def linear(self, x: Tensor) -> tuple[Tensor, Any]:
         """Residuals and Jacobian of the sum of squares that approximates the cost."""
         r, jacobian = self.residuals.linear(x)
         r, jacobian = weighted(r, jacobian, self.options.loss, self.setting.f_scale)
@@ -245,22 +248,24 @@ def first_scale(lengths: Tensor, before: Tensor) -> Tensor:
     return fnp.maximum(lengths, before).astype(before.dtype)
 
 
-def _scale(matrix: Tensor, before: Tensor, chosen: Any) -> Tensor:
+def _scale(matrix: Any, before: Tensor, chosen: Any) -> Tensor:
     """The diagonal D: squares of the columns' lengths, which never shrink, or the user's scales."""
     if chosen is not None:
         return fnp.broadcast_to(1.0 / fnp.asarray(chosen) ** 2, before.shape).astype(before.dtype)
-    return fnp.maximum(fnp.diagonal(matrix), before)
+    is_sparse = isinstance(matrix, SparseArray)
+    return fnp.maximum(matrix.diagonal() if is_sparse else fnp.diagonal(matrix), before)
 
 
-def _move(matrix: Tensor, slope: Tensor, scale: Tensor, damping: Tensor, free: Tensor) -> Tensor:
+def _move(matrix: Any, slope: Tensor, scale: Tensor, damping: Tensor, free: Tensor) -> Tensor:
     """The damped step. A matrix that is not positive definite gives NaN, which is refused."""
     dtype = matrix.dtype
     tiny = np.finfo(dtype).tiny
     weights = 1.0 / fnp.sqrt(fnp.maximum(scale, tiny))  # a column of zeros has the scale 0
     weights = fnp.where(scale > 0.0, weights, 1.0).astype(dtype)
     scaled = matrix * (weights * free)[:, None] * (weights * free)
-    size = matrix.shape[0]
-    added = fnp.where(scale > 0.0, damping, damping + 1.0) + (1.0 - free)
-    scaled = scaled + fnp.eye(size, dtype=dtype) * added.astype(dtype)
+    added = (fnp.where(scale > 0.0, damping, damping + 1.0) + (1.0 - free)).astype(dtype)
+    if isinstance(scaled, SparseArray):
+        return weights * spsolve(scaled + diags(added), -slope * weights, failed="nan")
+    scaled = scaled + fnp.eye(matrix.shape[0], dtype=dtype) * added
     factor = cho_factor(scaled, failed="nan")
     return weights * cho_solve(factor, -slope * weights, failed="nan")

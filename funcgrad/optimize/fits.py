@@ -23,7 +23,7 @@ from funcgrad._control.carry import count_of, placed
 from funcgrad._core.users_values import ArrayLike
 from funcgrad._hooks.result_watch import watched
 from funcgrad._transforms.reverse import grad
-from funcgrad.errors import ShapeError
+from funcgrad.errors import ArgumentError, ShapeError
 from funcgrad.implicit.direct import direct_solve
 from funcgrad.implicit.fixed_points import tolerance
 from funcgrad.implicit.unknowns import Solve, Tree
@@ -51,7 +51,11 @@ from funcgrad.optimize.solver_arguments import (
     vector_of,
 )
 from funcgrad.optimize.solver_tasks import Functions, OfPoint, SolverTask, task_solution
-from funcgrad.tensor.tensor import Tensor
+from funcgrad.sparse.jacobians import jacobian as sparse_jacobian
+from funcgrad.sparse.jacobians import value_and_jacobian
+from funcgrad.sparse.patterns import Pattern, PatternLike
+from funcgrad.sparse.sparse_arrays import SparseArray, sparse_operand
+from funcgrad.tensor.tensor import Tensor, wrap
 
 _ADVICE: Final = (
     "Start closer to the solution, allow more evaluations by max_nfev, or pass failed='keep' to get"
@@ -67,6 +71,7 @@ def least_squares(
     args: Any = (),
     method: str = "lm",
     jac: Callable[..., Any] | str | None = None,
+    jac_sparsity: PatternLike | None = None,
     bounds: Any = None,
     loss: str = "linear",
     f_scale: Any = 1.0,
@@ -100,10 +105,14 @@ def least_squares(
         common part of a box and the bounds, by orthogonal factors, for problems whose normal
         equations lose digits; or steps of Gauss and Newton, which are damped only after a step that
         made the cost greater.
-    jac : callable, optional
+    jac : callable or "sparse", optional
         ``jac(x, *args)`` returns the Jacobian that the steps take, dense or sparse, of shape (m, n)
         for the vectors of all elements. By default it is computed exactly, also where SciPy's words
-        such as "2-point" ask for differences.
+        such as "2-point" ask for differences. "sparse" finds its pattern and computes a sparse
+        matrix: the normal equations stay sparse, and SciPy's SuperLU solves them, for "lm" and
+        "gn". The memory then grows with the nonzeros.
+    jac_sparsity : Pattern, sparse matrix or array, optional
+        The pattern of the Jacobian, for ``jac="sparse"``, which it implies.
     bounds : pair or scipy.optimize.Bounds, optional
         ``(lower, upper)``: each is None, a number, or a pytree prefix of x. Steps are projected to
         them, and unknowns at a bound towards which the cost falls are held there.
@@ -138,7 +147,8 @@ def least_squares(
     Solution
         ``x`` is a tree like ``x0``, ``fun`` has the residuals there, ``cost`` is half the sum of
         their squares, and ``jac`` is their matrix of derivatives, of shape (m, n) for the vectors
-        of all elements. ``status`` tells why the solver stopped.
+        of all elements, a ``SparseArray`` if it was asked for. ``status`` tells why the solver
+        stopped.
 
     Raises
     ------
@@ -152,12 +162,16 @@ def least_squares(
     See Also
     --------
     curve_fit
-    funcgrad.scipy.optimize.least_squares : SciPy's solvers, for one large or sparse problem.
+    funcgrad.scipy.optimize.least_squares : SciPy's solvers, for one large problem.
 
     Notes
     -----
     The derivative of the solution contains the second derivatives of the residuals: it is exact
     also where residuals are large. Where an unknown lies at a bound, it follows the bound.
+
+    "lm" solves normal equations also where they are ill-conditioned. Orthogonal factors gain
+    nothing on the collections of NIST and of Moré, Garbow and Hillstrom, and one digit for Hilbert
+    matrices; "dogbox" has them.
 
     Sources: Moré, "The Levenberg-Marquardt algorithm: implementation and theory", 1978; Nielsen,
     "Damping parameter in Marquardt's method", 1999.
@@ -178,11 +192,11 @@ def least_squares(
     >>> fg.numpy.round(fits["rate"][:3], 5), fg.numpy.round(fits["scale"][-1], 5)
     (Tensor([3., 3., 3.]), Tensor(2.0))
     """
-    name = "least_squares"
+    name, x0 = "least_squares", as_vector(x0)
     more = checked(name, fun, x0, args, derivative, tangent_solve)
     way = chosen(name, "method", method, ("lm", "dogbox", "gn"))
-    x0 = as_vector(x0)
     vector, unravel = vector_of(x0, name)
+    pattern = _pattern(fun, vector, unravel, more, way, jac, jac_sparsity)
     limits = bounds_of(bounds, x0, name)
     check_feasible(vector, limits, name)
     options = DampingOptions(
@@ -191,22 +205,21 @@ def least_squares(
         *_tolerances(ftol, xtol, gtol),
         100 * max(vector.size, 1) if max_nfev is None else count_of(name, "max_nfev", max_nfev),
     )
-    setting = _setting(limits, x_scale, f_scale, options.loss, vector.dtype)
     watch = watch_of(name, callback, partial(_reported, unravel))
     task = SolverTask(
         name,
         _ADVICE,
         (fun, jac) if callable(jac) else (fun,),
-        (options, way, form_of(x0)),
+        (options, way, form_of(x0), pattern),
         partial(_problem, unravel),
-        partial(_iterate, options, way, unravel, watch),
-        partial(_finish, unravel),
+        partial(_iterate, options, way, unravel, watch, pattern),
+        partial(_finish, unravel, pattern),
         is_watched=callback is not None,
     )
     fit, told, (jacobian,) = task_solution(
         task,
         vector,
-        (setting, *more),
+        (_setting(limits, x_scale, f_scale, options.loss, vector.dtype), *more),
         derivative,
         failed,
         tangent_solve,
@@ -216,7 +229,55 @@ def least_squares(
         symmetric=limits is None,
     )
     x = unravel(fit)
-    return Solution(x, fun(x, *more), *told, jacobian)
+    return Solution(x, fun(x, *more), *told, _matrix(jacobian, pattern))
+
+
+def _matrix(jacobian: Tensor, pattern: Pattern | None) -> Tensor | SparseArray:
+    """The Jacobian from its elements, or from its nonzeros."""
+    return jacobian if pattern is None else SparseArray(jacobian, pattern)
+
+
+def _pattern(
+    fun: Callable[..., Any],
+    vector: Tensor,
+    unravel: Callable[[Any], Any],
+    more: tuple[Any, ...],
+    way: str,
+    jac: object,
+    jac_sparsity: PatternLike | None,
+) -> Pattern | None:
+    """The pattern of the Jacobian of all residuals, if it is sparse.
+
+    Raises
+    ------
+    ArgumentError, ShapeError
+        The method or ``jac`` does not allow it, or the pattern has another number of columns.
+    """
+    name = "least_squares"
+    is_sparse = isinstance(jac, str) and jac == "sparse"
+    if not is_sparse and jac_sparsity is None:
+        return None
+    if callable(jac) or way == "dogbox":
+        reason = "a function jac" if callable(jac) else "method='dogbox'"
+        raise placed(
+            ArgumentError,
+            f"{name}: a sparse Jacobian does not go with {reason}. Pass jac='sparse' and"
+            " method='lm' or 'gn'.",
+        )
+    if jac_sparsity is None:
+
+        def residuals(x: Tensor) -> Tensor:
+            return residuals_of(fun(unravel(x), *more), name)
+
+        return sparse_jacobian(residuals).pattern(vector)
+    pattern = Pattern.of(jac_sparsity)
+    if pattern.shape[1] != vector.size:
+        raise placed(
+            ShapeError,
+            f"{name}: jac_sparsity has {pattern.shape[1]} columns, but x0 has {vector.size}"
+            " elements.",
+        )
+    return pattern
 
 
 def _tolerances(ftol: float, xtol: float, gtol: float) -> tuple[float, float, float]:
@@ -255,6 +316,7 @@ def _iterate(
     way: str,
     unravel: Callable[[Any], Any],
     watch: Watch | None,
+    pattern: Pattern | None,
     functions: Functions,
     function: OfPoint,
     start: Tensor,
@@ -278,6 +340,14 @@ def _iterate(
 
     jacobian = users_jacobian if len(functions) == 2 else None
     residuals = Residuals.read(as_many, len(there), jacobian)
+    if pattern is not None:
+        both = value_and_jacobian(as_many, pattern=pattern)
+
+        def linear(x: Tensor) -> tuple[Tensor, SparseArray]:
+            r, matrix = both(x)
+            return r, _in_pattern(matrix)
+
+        residuals = Residuals(as_many, linear)
     steps = boxed_steps if way == "dogbox" else damped_steps
     return steps(residuals, start, setting, options, watch)
 
@@ -288,15 +358,28 @@ def _reported(unravel: OfPoint, state: Any) -> Solution[Any]:
 
 
 def _finish(
-    unravel: Callable[[Any], Any], functions: Functions, fit: Tensor, parameters: tuple[Any, ...]
+    unravel: Callable[[Any], Any],
+    pattern: Pattern | None,
+    functions: Functions,
+    fit: Tensor,
+    parameters: tuple[Any, ...],
 ) -> list[Tensor]:
-    """The Jacobian at the solution."""
+    """The Jacobian at the solution, or its nonzeros."""
     problem = _problem(unravel, functions)
 
     def residuals(point: Tensor) -> Tensor:
         return problem(point, *parameters)[0]
 
+    if pattern is not None:
+        return [_in_pattern(sparse_jacobian(residuals, pattern=pattern)(fit)).data]
     return [residuals_and_jacobian(residuals, fit, len(residuals(fit)))[1]]
+
+
+def _in_pattern(matrix: Any) -> SparseArray:
+    """A sparse Jacobian, which is SciPy's outside of transformations, as our own."""
+    array = sparse_operand(matrix)
+    assert array is not None
+    return SparseArray(wrap(array.data), array.pattern)
 
 
 def _stationary(loss: str, function: Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -25,6 +25,7 @@ from funcgrad.optimize.fits import least_squares
 from funcgrad.optimize.solver_arguments import bounds_of
 from funcgrad.scipy.linalg.triangular_systems import solve_triangular
 from funcgrad.scipy.optimize.problem import check_call
+from funcgrad.sparse.sparse_arrays import SparseArray
 from funcgrad.tensor.tensor import Tensor
 
 
@@ -128,6 +129,8 @@ def curve_fit(
     options["jac"] = weighed if callable(jac) else jac
     fit = least_squares(residuals, start, args=(xdata, y), bounds=bounds, **options)
     jacobian, count = fit.jac, y.size
+    if isinstance(jacobian, SparseArray):
+        jacobian = jacobian.toarray()
     size = len(start)
     covariance = _inverse(jacobian.T @ jacobian)
     if not absolute_sigma:

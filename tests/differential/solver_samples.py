@@ -74,6 +74,7 @@ def integrals() -> dict[str, Sample]:
             (_flat, _flat, (0.0, 1.0), X, np.array([1, 2], np.uint64)),
             {"steps": 2},
         ),
+        "tanhsinh": Sample(integrate.tanhsinh, (fnp.exp, 0.0, 1.0)),
         "trapezoid": Sample(integrate.trapezoid, (np.ones(3),)),
     }
     return {f"fg.integrate.{name}": sample for name, sample in made.items()}

@@ -31,7 +31,7 @@ FUNCGRAD = str(Path(fg.__file__).parent)
 CLASSES = frozenset(
     "Program Tensor Optimizer Differences FileDescription StoredTensor Cause Loss LostDigits"
     " BatchPath BatchPaths Mistake Notice Flat Pattern SparseArray Solution"
-    " OdeResult OdeSolution StiffnessWarning OptimizerRun".split()
+    " OdeResult OdeSolution StiffnessWarning TanhSinhResult OptimizerRun".split()
 )
 INTEGERS = frozenset("argnums axis_size num_classes order seed num".split())
 

@@ -396,3 +396,17 @@ def test_leapfrog_is_differentiated_through_its_steps() -> None:
     run = fg.jit(end)
     slope = (run(1.0 + 1e-5) - run(1.0 - 1e-5)) / 2e-5
     np.testing.assert_allclose(fg.grad(run)(1.0), slope, rtol=1e-7)
+
+
+@together("method, first", [("RK45", None), ("Rodas5P", 0.5)])
+def test_an_event_that_is_zero_at_the_start_is_found_again(method: str, first: Any) -> None:
+    def back(speed: Any) -> Any:  # to the ground, from where the ball is thrown
+        options = {"first_step": first, "t_eval": [], **TIGHT}
+        return solve_ivp(
+            falling, (0.0, 9.0), (0.0, speed), method, events=GROUND, args=(2.0,), **options
+        ).t_events[0][0]
+
+    np.testing.assert_allclose(back(0.25), 0.25, rtol=1e-7)
+    np.testing.assert_allclose(fg.jit(fg.vmap(fg.grad(back)))(fg.tensor([0.25, 3.0])), 1.0)
+    still = solve_ivp(falling, (0.0, 1.0), (0.0, 0.0), method, events=GROUND, args=(2.0,))
+    assert not still.t_events[0].size  # it falls from zero, and does not pass it

@@ -138,6 +138,22 @@ def test_pytrees_and_scalars_have_the_times_last() -> None:
     np.testing.assert_allclose(sol.y["a"], np.exp([0.0, -0.5, -1.0]), atol=1e-6)
 
 
+@together(
+    "run",
+    [
+        lambda y: (
+            solve_ivp(lambda t, y: -y, (0.0, 3.0), y, "DOP853", [3.0], rtol=1e-12, atol=1e-12).y
+        ),
+        lambda y: fg.odeint(lambda y, t: -y, y, [0.0, 3.0], rtol=1e-12, atol=1e-12),
+    ],
+)
+def test_a_tolerance_below_the_precision_is_raised(run: Any) -> None:
+    with pytest.warns(UserWarning, match="too small for the dtype of y. Setting rtol to 1.19e-06"):
+        y = run(np.ones(1, np.float32))
+    np.testing.assert_allclose(np.ravel(y)[-1], np.exp(-3.0), rtol=1e-5)
+    run(np.ones(1))  # without a warning
+
+
 def test_float32_stays_and_empty_y_is_solved() -> None:
     single = solve_ivp(lambda t, y: -y, (0.0, 1.0), np.ones(2, np.float32), dense_output=True)
     assert single.y.dtype == single.sol(0.3).dtype == np.float32

@@ -270,7 +270,7 @@ def test_a_size_of_steps_gives_their_number() -> None:
     def count(step: float) -> int:
         return len(solve_sde(forced_line, one, (0.0, 1.0), 1.0, KEY, step=step).t) - 1
 
-    assert [count(step) for step in (0.1, 0.3, 5.0)] == [10, 4, 1]
+    assert [count(step) for step in (0.1, 0.25, 0.3, 5.0)] == [16, 4, 4, 1]  # powers of two
 
 
 def forced_line(t: Any, y: Any) -> Any:

@@ -108,6 +108,108 @@ def test_gradients_of_sparse_and_of_differential_algebraic_equations(method: str
     )
 
 
+def algebraic(t: Any, y: Any, rate: Any) -> Any:
+    """y[0] = exp(-(1 + rate) t), y[1] = rate * y[0]; the second equation has no derivative."""
+    return fnp.stack([-y[0] - y[1], rate * y[0] - y[1]])
+
+
+def decayed(values: Any) -> Any:
+    rate, last = values
+    return rate * fnp.exp(-(1.0 + rate) * last)
+
+
+@pytest.mark.parametrize("method", ["Rodas5P", "Radau", "BDF"])
+def test_derivatives_of_algebraic_equations_by_steps_and_adjoint(method: str) -> None:
+    def end_of(values: Any, derivative: str) -> Any:
+        rate, last = values
+        start, mass = fnp.stack([1.0, rate]), np.diag([1.0, 0.0])
+        options: dict[str, Any] = {"mass": mass, "args": (rate,), "rtol": 1e-9, "atol": 1e-9}
+        span, times = (0.0, last), fnp.stack([last])
+        return solve_ivp(algebraic, span, start, method, times, derivative=derivative, **options).y[
+            1, -1
+        ]
+
+    values, far = np.array([0.5, 1.0]), 1e-6 if method == "BDF" else 1e-8
+    for derivative in ("steps", "adjoint"):
+
+        def f(x: Any, derivative: str = derivative) -> Any:
+            return end_of(x, derivative)
+
+        np.testing.assert_allclose(fg.jit(fg.jacrev(f))(values), fg.grad(decayed)(values), far)
+        np.testing.assert_allclose(fg.jit(fg.jacfwd(f))(values), fg.grad(decayed)(values), far)
+    if method == "Rodas5P":
+        second = fg.jit(fg.jacfwd(fg.jacrev(lambda x: end_of(x, "adjoint"))))(values)
+        np.testing.assert_allclose(second, fg.hessian(decayed)(values), 1e-6)
+
+
+def test_an_algebraic_start_follows_the_others() -> None:
+    def end_of(first: Any, derivative: str) -> Any:  # y[1] at the start only has the right value
+        start = fnp.stack([first, 0.5])
+        return solve_ivp(
+            algebraic,
+            (0.0, 1.0),
+            start,
+            "Radau",
+            [0.0, 1.0],
+            mass=np.diag([1.0, 0.0]),
+            args=(0.5,),
+            rtol=1e-9,
+            atol=1e-9,
+            derivative=derivative,
+        ).y
+
+    for derivative in ("steps", "adjoint"):
+        slope = fg.jit(fg.jacrev(end_of), static_argnums=1)(1.0, derivative)
+        expected = [[1.0, np.exp(-1.5)], [0.0, 0.5 * np.exp(-1.5)]]
+        np.testing.assert_allclose(slope, expected, rtol=1e-7, atol=1e-12)
+
+
+def test_a_mass_matrix_has_derivatives_by_steps_and_adjoint() -> None:
+    def end_of(weight: Any, derivative: str) -> Any:
+        mass = fnp.stack([fnp.stack([weight, 0.5]), fnp.stack([0.0, 1.0])])
+        options: dict[str, Any] = {"rtol": 1e-9, "atol": 1e-9, "derivative": derivative}
+        return solve_ivp(
+            lambda t, y: -y, (0.0, 1.0), [1.0, 2.0], "Rodas5P", [1.0], mass=mass, **options
+        ).y[0, -1]
+
+    step, run = 1e-4, fg.jit(end_of, static_argnums=1)
+    difference = (run(2.0 + step, "steps") - run(2.0 - step, "steps")) / (2.0 * step)
+    for derivative in ("steps", "adjoint"):
+        value = fg.jit(fg.grad(end_of), static_argnums=1)(2.0, derivative)
+        np.testing.assert_allclose(value, difference, rtol=1e-6)
+
+
+@every_method
+def test_events_of_implicit_methods(method: str) -> None:
+    singular = method != "Kvaerno5"
+
+    def half(rate: Any, **options: Any) -> Any:
+        mass = np.diag([1.0, 0.0]) if singular else None
+        f = algebraic if singular else lambda t, y, _: -(1.0 + rate) * y  # closes over it
+        event = fg.integrate.Event(lambda t, y, rate: y[0] - 0.5, terminal=True)
+        options = {"mass": mass, "args": (rate,), "rtol": 1e-8, "atol": 1e-8, **options}
+        sol = solve_ivp(f, (0.0, 9.0), fnp.stack([1.0, rate]), method, events=event, **options)
+        return fnp.stack([sol.t_events[0][0], sol.y_events[0][0, 1] if singular else rate / 2.0])
+
+    def known(rate: Any) -> Any:
+        return fnp.stack([np.log(2.0) / (1.0 + rate), 0.5 * rate])
+
+    rates = np.array([0.5, 3.0])
+    batch = fg.jit(fg.vmap(lambda rate: half(rate, t_eval=[])))(rates)
+    np.testing.assert_allclose(batch, fg.vmap(known)(rates), rtol=1e-5)
+    np.testing.assert_allclose(half(0.5), known(0.5), rtol=1e-5)
+    for derivative in ("steps", "adjoint"):
+
+        def f(rate: Any, derivative: str = derivative) -> Any:
+            return half(rate, t_eval=[], derivative=derivative)
+
+        slope = fg.jacfwd(known)(0.5)
+        np.testing.assert_allclose(fg.jit(fg.jacfwd(f))(0.5), slope, rtol=1e-4)
+        np.testing.assert_allclose(fg.jit(fg.jacrev(f))(0.5), slope, rtol=1e-4)
+    second = fg.jit(fg.jacfwd(fg.jacfwd(lambda rate: half(rate, t_eval=[])[0])))(0.5)
+    np.testing.assert_allclose(second, fg.jacfwd(fg.jacfwd(known))(0.5)[0], rtol=1e-2)
+
+
 @every_method
 def test_examples_of_a_batch_do_not_depend_on_each_other(method: str) -> None:
     def solution(rate: Any) -> Any:

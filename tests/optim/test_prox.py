@@ -11,7 +11,8 @@ import pytest
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import optim
-from funcgrad.errors import ConvergenceError, DtypeError, ShapeError
+from funcgrad.errors import ArgumentError, ConvergenceError, DtypeError, ShapeError
+from tests.together import together
 
 prox = optim.prox
 RNG = np.random.default_rng(0)
@@ -83,6 +84,17 @@ def test_boxes_simplices_and_trees() -> None:
     with pytest.raises(ShapeError, match="vector"):
         prox.total_variation(np.ones((2, 2)))
     assert prox.total_variation(np.ones(1)).shape == (1,)
+
+
+@together("name", PENALTIES)
+def test_negative_scales(name: str) -> None:
+    operator, _, v = PENALTIES[name]
+    with pytest.raises(ArgumentError, match=r"prox\.\w+: scale has to be at least 0, got -0.5"):
+        operator(v, -0.5)
+    scales = np.array([-0.5, 0.5])
+    batch = np.asarray(fg.jit(fg.vmap(operator, (None, 0)))(v, scales))
+    assert np.isnan(batch[0]).all()
+    np.testing.assert_allclose(batch[1], operator(v, 0.5), rtol=1e-12, atol=1e-15)
 
 
 A = RNG.normal(size=(20, 6))

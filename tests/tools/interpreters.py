@@ -28,7 +28,7 @@ from packaging.requirements import Requirement
 ROOT: Final = Path(__file__).resolve().parents[2]
 PAGE: Final = ROOT / "examples" / "docs" / "stability.md"
 HEAD: Final = "| Python | NumPy, SciPy, llvmlite | `python -m pytest --all` |\n|---|---|---|\n"
-WITHOUT: Final = ("dev", "docs", "all", "torch", "jax", "ipopt")
+WITHOUT: Final = ("dev", "docs", "all", "torch", "jax", "ipopt", "nutpie")
 """Extras for developers have no lowest version worth a test; bridges have tests of their own."""
 
 VERSIONS: Final = (

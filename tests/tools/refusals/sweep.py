@@ -38,6 +38,7 @@ ELSEWHERE = {
     "fg.interop": "tests/interop/ has their bad calls",
     "fg.interop.einops": "no arguments",
     "fg.interop.ipopt": "tests/interop/ has their bad calls",
+    "fg.interop.nutpie": "tests/interop/ has their bad calls",
     "fg.interop.jax": "tests/interop/ has their bad calls",
     "fg.interop.onnx": "tests/interop/ has their bad calls",
     "fg.interop.torch": "tests/interop/ has their bad calls",
