@@ -273,12 +273,6 @@ NAMES: Final[tuple[Row, ...]] = (
         " fg.sparse.jacobian_operator(f)(x)",
     ),
     (
-        "fg.scipy.linalg",
-        "schur rsf2csf",
-        "eig for eigenvalues, expm, logm, sqrtm and funm for functions of a matrix;"
-        " scipy.linalg.{name}(np.asarray(a)) has no derivative",
-    ),
-    (
         "fnp",
         "polynomial",
         "fnp.polyval, polyder, polyint, polymul and polyfit, of coefficients with the highest power"
