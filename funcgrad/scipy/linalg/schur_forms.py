@@ -10,7 +10,7 @@ Tensor([0.+2.j, 0.-2.j])
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final, overload
 
@@ -24,7 +24,7 @@ from funcgrad.numpy.matrices import results, square
 from funcgrad.numpy.options import choice, failed_as
 from funcgrad.tensor.tensor import ArrayLike, Tensor, wrap
 
-_COMES_FIRST: Final = MappingProxyType(
+_COMES_FIRST: Final[Mapping[str, Callable[[Tensor], Tensor]]] = MappingProxyType(
     {
         "lhp": lambda w: w.real < 0,
         "rhp": lambda w: w.real >= 0,
