@@ -276,7 +276,7 @@ T = fnp.polynomial.Chebyshev
         (
             lambda: T(C) / T(C),
             ArgumentError,
-            "truediv: a polynomial is divided by a number; use //",
+            "truediv: a polynomial is divided by a scalar; use //",
         ),
         (lambda: T(C).truncate(0), ArgumentError, "truncate: size has to be at least 1"),
         (lambda: T.fromroots([], None), ShapeError, "needs at least one point"),

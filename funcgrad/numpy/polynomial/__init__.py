@@ -16,14 +16,14 @@ from funcgrad.numpy.polynomial import (
     legendre,
     polynomial,
 )
-from funcgrad.numpy.polynomial.series import (
+from funcgrad.numpy.polynomial.polynomial_classes import (
     Chebyshev,
     Hermite,
     HermiteE,
     Laguerre,
     Legendre,
     Polynomial,
-    Series,
+    PolynomialSeries,
 )
 
 __all__ = [
@@ -33,7 +33,7 @@ __all__ = [
     "Laguerre",
     "Legendre",
     "Polynomial",
-    "Series",
+    "PolynomialSeries",
     "chebyshev",
     "hermite",
     "hermite_e",

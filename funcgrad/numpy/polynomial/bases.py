@@ -11,14 +11,26 @@ Tensor([0.5, 0. , 0.5])
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final, SupportsFloat
 
 import numpy as np
 
-import funcgrad.numpy as fnp
+from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._core.users_values import is_weak, operand
 from funcgrad.errors import ArgumentError, ShapeError
+from funcgrad.numpy import (
+    contraction,
+    creation,
+    exponential,
+    joining,
+    linalg,
+    manipulation,
+    reductions,
+    repeating,
+    selection,
+    sequences,
+    sorting,
+)
 from funcgrad.numpy.options import integer, integers, natural, real_number
 from funcgrad.numpy.polynomial.recurrences import POWER, Recurrence
 from funcgrad.tensor.tensor import ArrayLike, Tensor, wrap
@@ -31,7 +43,7 @@ def inexact(x: ArrayLike, operation: str) -> Tensor:
     raw = operand(x, operation)
     if is_weak(raw):
         return wrap(raw * 1.0)
-    value = fnp.asarray(raw)
+    value = creation.asarray(raw)
     return value if value.dtype.kind in "fc" else value.astype(np.float64)
 
 
@@ -78,7 +90,7 @@ def _without_zeros(c: Tensor, tol: float) -> Tensor:
     return c[:last]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Basis:
     """The functions for polynomials in a basis."""
 
@@ -91,14 +103,14 @@ class Basis:
         """Coefficients of several polynomials, filled up by zeros to one length."""
         values = [coefficients(c, self._named(name)) for c in several]
         size = max(c.shape[0] for c in values)
-        return [fnp.pad(c, (0, size - c.shape[0])) for c in values]
+        return [repeating.pad(c, (0, size - c.shape[0])) for c in values]
 
     # ------------------------------------------------------------------------------- arithmetic
 
     def line(self, off: ArrayLike, scl: ArrayLike) -> Tensor:
         """The coefficients of ``off + scl * x``."""
         name = self._named("line")
-        return fnp.stack(self.rule.line_of(inexact(off, name), inexact(scl, name)))
+        return joining.stack(self.rule.line_of(inexact(off, name), inexact(scl, name)))
 
     def add(self, c1: ArrayLike, c2: ArrayLike) -> Tensor:
         """The sum of two polynomials."""
@@ -119,9 +131,9 @@ class Basis:
         name = self._named("mul")
         first, second = (coefficients(c, name) for c in (c1, c2))
         if self.rule is POWER:
-            return fnp.convolve(first, second)
-        start = fnp.pad(second, (0, first.shape[0] - 1))
-        return first @ fnp.stack(self.rule.expansion(self.rule, start, first.shape[0]))
+            return sequences.convolve(first, second)
+        start = repeating.pad(second, (0, first.shape[0] - 1))
+        return first @ joining.stack(self.rule.expansion(self.rule, start, first.shape[0]))
 
     def div(self, c1: ArrayLike, c2: ArrayLike) -> tuple[Tensor, Tensor]:
         """The quotient and the remainder of two polynomials.
@@ -131,18 +143,18 @@ class Basis:
         """
         name = self._named("div")
         dividend, divisor = (coefficients(c, name) for c in (c1, c2))
-        rest, size = dividend, divisor.shape[0]
+        remainder, size = dividend, divisor.shape[0]
         steps = dividend.shape[0] - size + 1
         if steps < 1:
             return dividend[:1] * 0.0 + divisor[:1] * 0.0, dividend + divisor[0] * 0.0
-        start = fnp.pad(divisor, (0, steps - 1))
+        start = repeating.pad(divisor, (0, steps - 1))
         multiples = self.rule.expansion(self.rule, start, steps)
         quotient: list[Tensor] = []
         for k in reversed(range(steps)):
             multiple = multiples[k][: k + size]
-            quotient.insert(0, rest[-1] / multiple[-1])
-            rest = rest[:-1] - quotient[0] * multiple[:-1]
-        return fnp.stack(quotient), rest if size > 1 else quotient[0].reshape(1) * 0.0
+            quotient.insert(0, remainder[-1] / multiple[-1])
+            remainder = remainder[:-1] - quotient[0] * multiple[:-1]
+        return joining.stack(quotient), remainder if size > 1 else quotient[0].reshape(1) * 0.0
 
     def power(self, c: ArrayLike, pow: int, maxpower: int | None = None) -> Tensor:
         """A power of a polynomial, of an exponent up to ``maxpower``."""
@@ -150,7 +162,7 @@ class Basis:
         exponent, base = limited(pow, name, "pow"), coefficients(c, name)
         if maxpower is not None and exponent > natural(maxpower, name, "maxpower"):
             raise ArgumentError(f"{name}: pow={exponent} is more than maxpower={maxpower}.")
-        power = fnp.ones(1, base.dtype)
+        power = creation.ones(1, base.dtype)
         for _ in range(exponent):
             power = self.mul(power, base)
         return power
@@ -233,7 +245,7 @@ class Basis:
             term = (at - same) * terms[-1] if same else at * terms[-1]
             term = term - down * terms[-2] if down else term
             terms.append(term if up == 1 else term / up)
-        return fnp.stack(terms, -1)
+        return joining.stack(terms, -1)
 
     def _vander(self, name: str, points: Sequence[ArrayLike], deg: Sequence[int]) -> Tensor:
         name = self._named(name)
@@ -268,7 +280,7 @@ class Basis:
         if not limited(deg, name, "deg"):
             raise ShapeError(f"{name}: deg has to be at least 1.")
         x, w = self.rule.quadrature(deg)
-        return fnp.asarray(x), fnp.asarray(w)
+        return creation.asarray(x), creation.asarray(w)
 
     # -------------------------------------------------------------------------------- calculus
 
@@ -279,7 +291,7 @@ class Basis:
         """
         name = self._named("der")
         value, order = coefficients(c, name, series=False), natural(m, name, "m")
-        value = fnp.moveaxis(value, integer(axis, name, "axis"), 0)
+        value = manipulation.moveaxis(value, integer(axis, name, "axis"), 0)
         for _ in range(min(order, value.shape[0])):
             size = value.shape[0]
             if size == 1:
@@ -287,8 +299,8 @@ class Basis:
                 continue
             k, n = np.arange(size - 1)[:, None], np.arange(size)
             table = np.where(k < n, self.rule.slope(k, n), 0).astype(value.real.dtype)
-            value = fnp.tensordot(table, value, 1) * inexact(scl, name)
-        return fnp.moveaxis(value, 0, axis)
+            value = contraction.tensordot(table, value, 1) * inexact(scl, name)
+        return manipulation.moveaxis(value, 0, axis)
 
     def antiderivative(
         self,
@@ -310,13 +322,13 @@ class Basis:
         if constants.shape[0] > order:
             raise ShapeError(f"{name}: {constants.shape[0]} constants are more than m={order}.")
         place = integer(axis, name, "axis")
-        value = fnp.moveaxis(value, place, 0)
+        value = manipulation.moveaxis(value, place, 0)
         low, factor = inexact(lbnd, name), inexact(scl, name)
         for number in range(order):
             value = self.rule.antiderivative.apply(value * factor)
             constant = constants[number] if number < constants.shape[0] else 0.0
             value = value.at[0].add(constant - self.val(low, value))
-        return fnp.moveaxis(value, 0, place)
+        return manipulation.moveaxis(value, 0, place)
 
     # ------------------------------------------------------------------------- zeros and fits
 
@@ -329,7 +341,7 @@ class Basis:
             pairs = zip(factors[::2], factors[1::2], strict=False)
             last = factors[-1:] if len(factors) % 2 else []
             factors = [self.mul(one, other) for one, other in pairs] + last
-        return factors[0] if factors else fnp.ones(1, points.dtype)
+        return factors[0] if factors else creation.ones(1, points.dtype)
 
     def companion(self, c: ArrayLike) -> Tensor:
         """The matrix whose eigenvalues are the zeros; it is scaled as NumPy's."""
@@ -349,7 +361,7 @@ class Basis:
             matrix[n + 1, n] = bands[n][0] * ratio
             matrix[n, n + 1] = bands[n + 1][2] / ratio
         column = value[:-1] / value[-1] * (scales * bands[-1][0]).astype(value.real.dtype)
-        whole = fnp.asarray(matrix.astype(value.real.dtype))
+        whole = creation.asarray(matrix.astype(value.real.dtype))
         return whole.astype(value.dtype).at[:, -1].add(-column)
 
     def roots(self, c: ArrayLike) -> Tensor:
@@ -361,12 +373,12 @@ class Basis:
         name = self._named("roots")
         value = _without_zeros(coefficients(c, name), 0.0)
         if value.shape[0] == 1:
-            return fnp.zeros(0, value.dtype)
+            return creation.zeros(0, value.dtype)
         matrix = self.companion(value)
         if value.shape[0] == 2:
             return matrix[0]
-        zeros = fnp.sort(fnp.linalg.eigvals(matrix[::-1, ::-1]))
-        is_real = value.dtype.kind == "f" and not bool(fnp.any(zeros.imag != 0))
+        zeros = sorting.sort(linalg.eigvals(matrix[::-1, ::-1]))
+        is_real = value.dtype.kind == "f" and not bool(reductions.any(zeros.imag != 0))
         return zeros.real if is_real else zeros
 
     def fit(
@@ -405,13 +417,13 @@ class Basis:
             samples = samples * (weights if samples.ndim == 1 else weights[:, None])
         precision = len(at) * float(np.finfo(at.dtype).eps)
         cutoff = precision if rcond is None else real_number(rcond, name, "rcond")
-        scale = fnp.sqrt(fnp.sum(abs(table) ** 2, 0))
-        scale = fnp.where(scale == 0, 1.0, scale)
-        solution, *others = fnp.linalg.lstsq(table / scale, samples, cutoff)
+        scale = exponential.sqrt(reductions.sum(abs(table) ** 2, 0))
+        scale = selection.where(scale == 0, 1.0, scale)
+        solution, *others = linalg.lstsq(table / scale, samples, cutoff)
         solution = (solution.T / scale).T
         if listed:
             shape = (max(degrees) + 1, *solution.shape[1:])
-            solution = fnp.zeros(shape, solution.dtype).at[list(degrees)].set(solution)
+            solution = creation.zeros(shape, solution.dtype).at[list(degrees)].set(solution)
         return (solution, [*others, cutoff]) if full else solution
 
     # ------------------------------------------------------------------------ between the bases
@@ -428,7 +440,7 @@ class Basis:
         """The coefficients of a polynomial in another basis."""
         value = coefficients(c, operation)
         table = self.rule.conversion(target, value.shape[0])
-        return fnp.asarray(table.astype(value.real.dtype)) @ value
+        return creation.asarray(table.astype(value.real.dtype)) @ value
 
     def composed(self, c: Tensor, other: Basis, inner: Tensor) -> Tensor:
         """The coefficients, in another basis, of the polynomial of a polynomial ``inner``."""

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-import funcgrad.numpy as fnp
 from funcgrad.errors import ShapeError
+from funcgrad.numpy import creation
 from funcgrad.numpy.polynomial.bases import Basis, limited
+from funcgrad.numpy.polynomial.polynomial_classes import Chebyshev
 from funcgrad.numpy.polynomial.recurrences import CHEBYSHEV
-from funcgrad.numpy.polynomial.series import Chebyshev
 from funcgrad.tensor.tensor import ArrayLike, Tensor
 
 # fmt: off
@@ -41,8 +41,8 @@ chebfit, cheb2poly, poly2cheb = _BASIS.fit, _BASIS.to_powers, _BASIS.from_powers
 chebweight = _BASIS.weight
 chebgauss = _BASIS.gauss
 
-chebzero, chebone = fnp.zeros(1), fnp.ones(1)
-chebx, chebdomain = chebline(0.0, 1.0), fnp.asarray(CHEBYSHEV.interval)
+chebzero, chebone = creation.zeros(1), creation.ones(1)
+chebx, chebdomain = chebline(0.0, 1.0), creation.asarray(CHEBYSHEV.interval)
 
 
 def chebpts1(npts: int) -> Tensor:
@@ -53,7 +53,7 @@ def chebpts1(npts: int) -> Tensor:
     >>> chebpts1(2).round(6)
     Tensor([-0.707107,  0.707107])
     """
-    return fnp.asarray(np.polynomial.chebyshev.chebpts1(_at_least(npts, "chebpts1", 1)))
+    return creation.asarray(np.polynomial.chebyshev.chebpts1(_at_least(npts, "chebpts1", 1)))
 
 
 def chebpts2(npts: int) -> Tensor:
@@ -64,7 +64,7 @@ def chebpts2(npts: int) -> Tensor:
     >>> chebpts2(2)
     Tensor([-1.,  1.])
     """
-    return fnp.asarray(np.polynomial.chebyshev.chebpts2(_at_least(npts, "chebpts2", 2)))
+    return creation.asarray(np.polynomial.chebyshev.chebpts2(_at_least(npts, "chebpts2", 2)))
 
 
 def _at_least(npts: int, operation: str, least: int) -> int:
@@ -95,6 +95,6 @@ def chebinterpolate(func: Callable[..., ArrayLike], deg: int, args: Sequence[Any
     """
     count = limited(deg, "chebinterpolate", "deg") + 1
     points = chebpts1(count)
-    values = fnp.asarray(func(points, *args))
+    values = creation.asarray(func(points, *args))
     scale = np.where(np.arange(count) == 0, 1.0, 2.0) / count
     return (chebvander(points, count - 1).mT @ values) * scale

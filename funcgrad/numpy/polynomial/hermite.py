@@ -4,10 +4,10 @@
 Tensor(14.0)
 """
 
-import funcgrad.numpy as fnp
+from funcgrad.numpy import creation
 from funcgrad.numpy.polynomial.bases import Basis
+from funcgrad.numpy.polynomial.polynomial_classes import Hermite
 from funcgrad.numpy.polynomial.recurrences import HERMITE
-from funcgrad.numpy.polynomial.series import Hermite
 
 # fmt: off
 __all__ = [
@@ -33,5 +33,5 @@ hermfit, herm2poly, poly2herm = _BASIS.fit, _BASIS.to_powers, _BASIS.from_powers
 hermweight = _BASIS.weight
 hermgauss = _BASIS.gauss
 
-hermzero, hermone = fnp.zeros(1), fnp.ones(1)
-hermx, hermdomain = hermline(0.0, 1.0), fnp.asarray(HERMITE.interval)
+hermzero, hermone = creation.zeros(1), creation.ones(1)
+hermx, hermdomain = hermline(0.0, 1.0), creation.asarray(HERMITE.interval)

@@ -4,10 +4,10 @@
 Tensor(3.0)
 """
 
-import funcgrad.numpy as fnp
+from funcgrad.numpy import creation
 from funcgrad.numpy.polynomial.bases import Basis
+from funcgrad.numpy.polynomial.polynomial_classes import HermiteE
 from funcgrad.numpy.polynomial.recurrences import HERMITE_E
-from funcgrad.numpy.polynomial.series import HermiteE
 
 # fmt: off
 __all__ = [
@@ -33,5 +33,5 @@ hermecompanion, hermeroots, hermefit = _BASIS.companion, _BASIS.roots, _BASIS.fi
 herme2poly, poly2herme, hermeweight = _BASIS.to_powers, _BASIS.from_powers, _BASIS.weight
 hermegauss = _BASIS.gauss
 
-hermezero, hermeone = fnp.zeros(1), fnp.ones(1)
-hermex, hermedomain = hermeline(0.0, 1.0), fnp.asarray(HERMITE_E.interval)
+hermezero, hermeone = creation.zeros(1), creation.ones(1)
+hermex, hermedomain = hermeline(0.0, 1.0), creation.asarray(HERMITE_E.interval)

@@ -4,10 +4,10 @@
 Tensor(-1.0)
 """
 
-import funcgrad.numpy as fnp
+from funcgrad.numpy import creation
 from funcgrad.numpy.polynomial.bases import Basis
+from funcgrad.numpy.polynomial.polynomial_classes import Laguerre
 from funcgrad.numpy.polynomial.recurrences import LAGUERRE
-from funcgrad.numpy.polynomial.series import Laguerre
 
 # fmt: off
 __all__ = [
@@ -33,5 +33,5 @@ lagfit, lag2poly, poly2lag = _BASIS.fit, _BASIS.to_powers, _BASIS.from_powers
 lagweight = _BASIS.weight
 laggauss = _BASIS.gauss
 
-lagzero, lagone = fnp.zeros(1), fnp.ones(1)
-lagx, lagdomain = lagline(0.0, 1.0), fnp.asarray(LAGUERRE.interval)
+lagzero, lagone = creation.zeros(1), creation.ones(1)
+lagx, lagdomain = lagline(0.0, 1.0), creation.asarray(LAGUERRE.interval)

@@ -4,10 +4,10 @@
 Tensor(5.5)
 """
 
-import funcgrad.numpy as fnp
+from funcgrad.numpy import creation
 from funcgrad.numpy.polynomial.bases import Basis
+from funcgrad.numpy.polynomial.polynomial_classes import Legendre
 from funcgrad.numpy.polynomial.recurrences import LEGENDRE
-from funcgrad.numpy.polynomial.series import Legendre
 
 # fmt: off
 __all__ = [
@@ -33,5 +33,5 @@ legfit, leg2poly, poly2leg = _BASIS.fit, _BASIS.to_powers, _BASIS.from_powers
 legweight = _BASIS.weight
 leggauss = _BASIS.gauss
 
-legzero, legone = fnp.zeros(1), fnp.ones(1)
-legx, legdomain = legline(0.0, 1.0), fnp.asarray(LEGENDRE.interval)
+legzero, legone = creation.zeros(1), creation.ones(1)
+legx, legdomain = legline(0.0, 1.0), creation.asarray(LEGENDRE.interval)

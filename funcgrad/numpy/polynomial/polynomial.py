@@ -4,10 +4,10 @@
 Tensor(13.0)
 """
 
-import funcgrad.numpy as fnp
+from funcgrad.numpy import creation, reductions
 from funcgrad.numpy.polynomial.bases import Basis, inexact
+from funcgrad.numpy.polynomial.polynomial_classes import Polynomial
 from funcgrad.numpy.polynomial.recurrences import POWER
-from funcgrad.numpy.polynomial.series import Polynomial
 from funcgrad.tensor.tensor import ArrayLike, Tensor
 
 # fmt: off
@@ -32,8 +32,8 @@ polyvander3d, polyder, polyint = _BASIS.vander3d, _BASIS.der, _BASIS.antiderivat
 polyfromroots, polycompanion, polyroots = _BASIS.fromroots, _BASIS.companion, _BASIS.roots
 polyfit = _BASIS.fit
 
-polyzero, polyone = fnp.zeros(1), fnp.ones(1)
-polyx, polydomain = polyline(0.0, 1.0), fnp.asarray(POWER.interval)
+polyzero, polyone = creation.zeros(1), creation.ones(1)
+polyx, polydomain = polyline(0.0, 1.0), creation.asarray(POWER.interval)
 
 
 def polyvalfromroots(x: ArrayLike, r: ArrayLike, tensor: bool = True) -> Tensor:
@@ -60,4 +60,4 @@ def polyvalfromroots(x: ArrayLike, r: ArrayLike, tensor: bool = True) -> Tensor:
     zeros = zeros if zeros.ndim else zeros.reshape(1)
     if tensor:
         zeros = zeros.reshape(zeros.shape + (1,) * at.ndim)
-    return fnp.prod(at - zeros, axis=0)
+    return reductions.prod(at - zeros, axis=0)

@@ -12,13 +12,13 @@ array([-1.,  0.,  2.])
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.polynomial import chebyshev, hermite, hermite_e, laguerre, legendre
 
-import funcgrad.numpy as fnp
+from funcgrad._base.fast_dataclass import dataclass
+from funcgrad.numpy import creation, exponential, joining
 from funcgrad.tensor.tensor import Tensor
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -34,7 +34,7 @@ def _one(n: Array) -> Array:
     return np.ones(n.shape)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Bands:
     """How an operation maps the n-th polynomial to its neighbours.
 
@@ -62,16 +62,16 @@ class Bands:
         up, same, down = (
             c * np.asarray(band(n), dtype).reshape(lead) for band in (self.up, self.same, self.down)
         )
-        zero = fnp.zeros((1, *more), c.dtype)
-        total = fnp.concatenate([zero, up])
+        zero = creation.zeros((1, *more), c.dtype)
+        total = joining.concatenate([zero, up])
         if np.any(self.same(n)):
-            total = total + fnp.concatenate([same, zero])
+            total = total + joining.concatenate([same, zero])
         if c.shape[0] > 1 and np.any(self.down(n[1:])):
-            total = total + fnp.concatenate([down[1:], zero, zero])
+            total = total + joining.concatenate([down[1:], zero, zero])
         return total
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Recurrence:
     """A basis of polynomials.
 
@@ -101,7 +101,7 @@ class Recurrence:
     weight_at: Callable[[Tensor], Tensor]
     quadrature: Callable[[int], tuple[Any, Any]]
 
-    def line_of(self, off: Any, scl: Any) -> list[Any]:
+    def line_of(self, off: Tensor, scl: Tensor) -> list[Tensor]:
         """The coefficients of ``off + scl * x``."""
         up, same, _ = self.multiple.at(0)
         return [off + scl * same, scl * up]
@@ -147,7 +147,7 @@ POWER = Recurrence(
     antiderivative=Bands(lambda n: 1 / (n + 1)),
     slope=lambda k, n: n * (k == n - 1),
     interval=(-1.0, 1.0),
-    weight_at=fnp.ones_like,
+    weight_at=creation.ones_like,
     quadrature=legendre.leggauss,
 )
 CHEBYSHEV = Recurrence(
@@ -159,7 +159,7 @@ CHEBYSHEV = Recurrence(
     ),
     slope=lambda k, n: np.where(_odd(k, n), np.where(k == 0, n, 2 * n), 0),
     interval=(-1.0, 1.0),
-    weight_at=lambda x: 1 / (fnp.sqrt(1 + x) * fnp.sqrt(1 - x)),
+    weight_at=lambda x: 1 / (exponential.sqrt(1 + x) * exponential.sqrt(1 - x)),
     quadrature=chebyshev.chebgauss,
 )
 LEGENDRE = Recurrence(
@@ -179,7 +179,7 @@ HERMITE = Recurrence(
     antiderivative=Bands(lambda n: 0.5 / (n + 1)),
     slope=lambda k, n: 2 * n * (k == n - 1),
     interval=(-1.0, 1.0),
-    weight_at=lambda x: fnp.exp(-(x**2)),
+    weight_at=lambda x: exponential.exp(-(x**2)),
     quadrature=hermite.hermgauss,
 )
 HERMITE_E = Recurrence(
@@ -188,7 +188,7 @@ HERMITE_E = Recurrence(
     antiderivative=Bands(lambda n: 1 / (n + 1)),
     slope=lambda k, n: n * (k == n - 1),
     interval=(-1.0, 1.0),
-    weight_at=lambda x: fnp.exp(-0.5 * x**2),
+    weight_at=lambda x: exponential.exp(-0.5 * x**2),
     quadrature=hermite_e.hermegauss,
 )
 LAGUERRE = Recurrence(
@@ -197,6 +197,6 @@ LAGUERRE = Recurrence(
     antiderivative=Bands(lambda n: -_one(n), _one),
     slope=lambda k, n: -1.0 * (k < n),
     interval=(0.0, 1.0),
-    weight_at=lambda x: fnp.exp(-x),
+    weight_at=lambda x: exponential.exp(-x),
     quadrature=laguerre.laggauss,
 )

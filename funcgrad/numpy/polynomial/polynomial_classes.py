@@ -9,11 +9,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar, SupportsFloat, TypeVar
+from typing import Any, ClassVar, SupportsFloat, TypeAlias, TypeVar
 
-import funcgrad.numpy as fnp
 from funcgrad._core.pytrees import pytree, static_field
 from funcgrad.errors import ArgumentError, ShapeError
+from funcgrad.numpy import creation, joining, ranges, reductions, selection, shapes
 from funcgrad.numpy.options import integer, natural
 from funcgrad.numpy.polynomial.bases import Basis, coefficients, inexact, limited
 from funcgrad.numpy.polynomial.recurrences import (
@@ -26,17 +26,18 @@ from funcgrad.numpy.polynomial.recurrences import (
 )
 from funcgrad.tensor.tensor import ArrayLike, Tensor
 
-S = TypeVar("S", bound="Series")
-Interval = ArrayLike | Sequence[ArrayLike]
+S = TypeVar("S", bound="PolynomialSeries")
+Interval: TypeAlias = ArrayLike | Sequence[ArrayLike]
+Operand: TypeAlias = "ArrayLike | PolynomialSeries"
 
 
 @pytree(init=False, eq=False)
-class Series:
+class PolynomialSeries:
     """A polynomial in one of the six bases, as a value; NumPy's ``ABCPolyBase``.
 
     It is a pytree whose leaves are its arrays: pass it to transformed functions, and differentiate
     with respect to it. Operators combine polynomials of one class, domain and window, and take
-    numbers; coefficients that are 0 stay, so that shapes do not depend on values.
+    scalars; coefficients that are 0 stay, so that shapes do not depend on values.
 
     Parameters
     ----------
@@ -96,10 +97,10 @@ class Series:
         """The ``off`` and ``scl`` by which points go to the window: ``off + scl * x``."""
         return _line(self.domain, self.window)
 
-    def __call__(self, arg: ArrayLike | Series) -> Any:
+    def __call__(self, arg: ArrayLike | PolynomialSeries) -> Any:
         """The values at points, or the polynomial of a polynomial."""
         off, scl = self.mapparms()
-        if isinstance(arg, Series):
+        if isinstance(arg, PolynomialSeries):
             inner = (scl * arg.coef).at[0].add(off)
             return arg._like(self.functions.composed(self.coef, arg.functions, inner))
         return self.functions.val(off + scl * inexact(arg, type(self).__name__), self.coef)
@@ -107,7 +108,7 @@ class Series:
     def linspace(self, n: int = 100, domain: Interval | None = None) -> tuple[Tensor, Tensor]:
         """``n`` points of the domain, and the values there."""
         ends = self.domain if domain is None else self._interval(domain, "domain")
-        x = fnp.linspace(ends[0], ends[1], limited(n, "linspace", "n"))
+        x = ranges.linspace(ends[0], ends[1], limited(n, "linspace", "n"))
         return x, self(x)
 
     def degree(self) -> int:
@@ -122,8 +123,8 @@ class Series:
 
     # ------------------------------------------------------------------------------- operators
 
-    def _other(self, other: Any, operation: str) -> Any:
-        if not isinstance(other, Series):
+    def _other(self, other: Operand, operation: str) -> ArrayLike:
+        if not isinstance(other, PolynomialSeries):
             return other
         if type(other) is not type(self) or other.symbol != self.symbol:
             raise ArgumentError(
@@ -132,7 +133,7 @@ class Series:
                 " convert(kind=...)."
             )
         for one, two in ((self.domain, other.domain), (self.window, other.window)):
-            if one is not two and not bool(fnp.all(one == two)):
+            if one is not two and not bool(reductions.all(one == two)):
                 raise ArgumentError(
                     f"{operation}: the domains or windows differ. Convert one by"
                     " convert(domain=..., window=...)."
@@ -145,37 +146,37 @@ class Series:
     def __pos__(self: S) -> S:
         return self
 
-    def __add__(self: S, other: Any) -> S:
+    def __add__(self: S, other: Operand) -> S:
         return self._like(self.functions.add(self.coef, self._other(other, "add")))
 
     __radd__ = __add__
 
-    def __sub__(self: S, other: Any) -> S:
+    def __sub__(self: S, other: Operand) -> S:
         return self._like(self.functions.sub(self.coef, self._other(other, "sub")))
 
-    def __rsub__(self: S, other: Any) -> S:
+    def __rsub__(self: S, other: Operand) -> S:
         return self._like(self.functions.sub(self._other(other, "sub"), self.coef))
 
-    def __mul__(self: S, other: Any) -> S:
+    def __mul__(self: S, other: Operand) -> S:
         return self._like(self.functions.mul(self.coef, self._other(other, "mul")))
 
     __rmul__ = __mul__
 
     def __truediv__(self: S, other: ArrayLike) -> S:
-        if isinstance(other, Series) or fnp.ndim(other):
+        if isinstance(other, PolynomialSeries) or shapes.ndim(other):
             raise ArgumentError(
-                "truediv: a polynomial is divided by a number; use // and % for polynomials."
+                "truediv: a polynomial is divided by a scalar; use // and % for polynomials."
             )
         return self._like(self.coef / inexact(other, "truediv"))
 
-    def __divmod__(self: S, other: Any) -> tuple[S, S]:
+    def __divmod__(self: S, other: Operand) -> tuple[S, S]:
         quotient, remainder = self.functions.div(self.coef, self._other(other, "div"))
         return self._like(quotient), self._like(remainder)
 
-    def __floordiv__(self: S, other: Any) -> S:
+    def __floordiv__(self: S, other: Operand) -> S:
         return divmod(self, other)[0]
 
-    def __mod__(self: S, other: Any) -> S:
+    def __mod__(self: S, other: Operand) -> S:
         return divmod(self, other)[1]
 
     def __pow__(self: S, other: int) -> S:
@@ -223,7 +224,7 @@ class Series:
         kind: type[S] | None = None,
         window: Interval | None = None,
     ) -> S:
-        """The same polynomial in another class, domain or window.
+        """Convert the polynomial to another class, domain or window.
 
         Parameters
         ----------
@@ -237,7 +238,10 @@ class Series:
 
     @classmethod
     def cast(
-        cls: type[S], series: Series, domain: Interval | None = None, window: Interval | None = None
+        cls: type[S],
+        series: PolynomialSeries,
+        domain: Interval | None = None,
+        window: Interval | None = None,
     ) -> S:
         """Convert a polynomial to this class; see ``convert``."""
         return series.convert(domain, cls, window)
@@ -266,7 +270,7 @@ class Series:
     ) -> S:
         """The polynomial of the basis of degree ``deg``."""
         place = limited(deg, "basis", "deg")
-        return cls(fnp.zeros(place + 1).at[place].set(1.0), domain, window, symbol)
+        return cls(creation.zeros(place + 1).at[place].set(1.0), domain, window, symbol)
 
     @classmethod
     def fromroots(
@@ -323,16 +327,16 @@ def _around(x: Tensor) -> Tensor:
     """The smallest interval that holds points; one of length 2 around a single point."""
     if not x.size:
         raise ShapeError("domain=None: a domain around points needs at least one point.")
-    low, high = fnp.min(x.real), fnp.max(x.real)
-    wider = fnp.where(low == high, 1.0, 0.0)
-    return fnp.stack([low - wider, high + wider])
+    low, high = reductions.min(x.real), reductions.max(x.real)
+    wider = selection.where(low == high, 1.0, 0.0)
+    return joining.stack([low - wider, high + wider])
 
 
 @pytree(init=False, eq=False)
-class Polynomial(Series):
+class Polynomial(PolynomialSeries):
     """A polynomial by coefficients of powers of x.
 
-    ``coef``, ``domain``, ``window`` and ``symbol`` are as in ``Series``.
+    ``coef``, ``domain``, ``window`` and ``symbol`` are as in ``PolynomialSeries``.
 
     Examples
     --------
@@ -344,10 +348,10 @@ class Polynomial(Series):
 
 
 @pytree(init=False, eq=False)
-class Chebyshev(Series):
+class Chebyshev(PolynomialSeries):
     """A polynomial by coefficients of Chebyshev's polynomials of the first kind.
 
-    ``coef``, ``domain``, ``window`` and ``symbol`` are as in ``Series``.
+    ``coef``, ``domain``, ``window`` and ``symbol`` are as in ``PolynomialSeries``.
 
     Examples
     --------
@@ -359,10 +363,10 @@ class Chebyshev(Series):
 
 
 @pytree(init=False, eq=False)
-class Legendre(Series):
+class Legendre(PolynomialSeries):
     """A polynomial by coefficients of Legendre's polynomials.
 
-    ``coef``, ``domain``, ``window`` and ``symbol`` are as in ``Series``.
+    ``coef``, ``domain``, ``window`` and ``symbol`` are as in ``PolynomialSeries``.
 
     Examples
     --------
@@ -374,10 +378,10 @@ class Legendre(Series):
 
 
 @pytree(init=False, eq=False)
-class Hermite(Series):
+class Hermite(PolynomialSeries):
     """A polynomial by coefficients of Hermite's polynomials, of the weight ``exp(-x**2)``.
 
-    ``coef``, ``domain``, ``window`` and ``symbol`` are as in ``Series``.
+    ``coef``, ``domain``, ``window`` and ``symbol`` are as in ``PolynomialSeries``.
 
     Examples
     --------
@@ -389,10 +393,10 @@ class Hermite(Series):
 
 
 @pytree(init=False, eq=False)
-class HermiteE(Series):
+class HermiteE(PolynomialSeries):
     """A polynomial by coefficients of Hermite's polynomials, of the weight ``exp(-x**2 / 2)``.
 
-    ``coef``, ``domain``, ``window`` and ``symbol`` are as in ``Series``.
+    ``coef``, ``domain``, ``window`` and ``symbol`` are as in ``PolynomialSeries``.
 
     Examples
     --------
@@ -404,10 +408,10 @@ class HermiteE(Series):
 
 
 @pytree(init=False, eq=False)
-class Laguerre(Series):
+class Laguerre(PolynomialSeries):
     """A polynomial by coefficients of Laguerre's polynomials.
 
-    ``coef``, ``domain``, ``window`` and ``symbol`` are as in ``Series``.
+    ``coef``, ``domain``, ``window`` and ``symbol`` are as in ``PolynomialSeries``.
 
     Examples
     --------
