@@ -9,6 +9,7 @@ import copy
 import inspect
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -432,3 +433,45 @@ def test_the_remedies_are_right() -> None:
     np.testing.assert_allclose(product(y), dense @ y)
     np.testing.assert_allclose(fg.jacrev(product)(y), dense)
     np.testing.assert_allclose(fg.jit(fg.jacfwd(product))(y), dense)
+
+
+EXAMPLE_LIBRARIES = {
+    "fg.optim": """adagrad adam adamax clip_grads l2_norm make_schedule momentum nesterov optimizer
+        pack_optimizer_state rmsprop rmsprop_momentum sgd sm3 unpack_optimizer_state constant
+        exponential_decay inverse_time_decay piecewise_constant polynomial_decay JoinPoint
+        OptimizerState""",
+    "fg.nn": """Dense GeneralConv Conv Conv1DTranspose ConvTranspose GeneralConvTranspose BatchNorm
+        elementwise Tanh Relu Exp LogSoftmax Softmax Softplus Sigmoid Elu LeakyRelu Selu Gelu
+        MaxPool SumPool AvgPool Flatten Identity FanOut FanInSum FanInConcat Dropout serial parallel
+        shape_dependent glorot randn logsoftmax relu sigmoid""",
+}
+"""The public names of JAX's ``example_libraries``: ``optimizers`` and ``stax``."""
+
+
+@together("place", EXAMPLE_LIBRARIES)
+def test_names_of_example_libraries_are_here_or_answered(place: str) -> None:
+    for name in EXAMPLE_LIBRARIES[place].split():
+        with suppress(MissingAttributeError):  # a plain AttributeError has no answer
+            resolved(f"{place}.{name}")
+
+
+def test_the_answer_about_perturbations_differentiates_steps() -> None:
+    """The text computes optax's estimate: the mean of an argmax under noise, and its gradient."""
+    s, sigma, x = fg.stop_gradient, 0.7, np.array([0.3, -0.2, 0.5])
+    noise = np.asarray(fg.random.normal(fg.random.key(0), (40_000, 3)))
+
+    def f(x: Any) -> Any:
+        return (fnp.argmax(x) == fnp.arange(3)).astype(float)
+
+    def smoothed(x: Any) -> Any:
+        def one(z: Any) -> Any:
+            return s(f(s(x) + sigma * z)) * (1 + fnp.sum(z * (x - s(x))) / sigma)
+
+        return fnp.mean(fg.vmap(one)(noise), 0)
+
+    def plain(x: Any) -> Any:
+        return np.bincount(np.argmax(x + sigma * noise, 1), minlength=3) / len(noise)
+
+    moves = [(plain(x + 0.1 * e) - plain(x - 0.1 * e)) / 0.2 for e in np.eye(3)]
+    np.testing.assert_allclose(smoothed(x), plain(x), rtol=1e-12)
+    np.testing.assert_allclose(fg.jacrev(smoothed)(x), np.stack(moves, 1), atol=0.02)

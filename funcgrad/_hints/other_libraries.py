@@ -272,18 +272,6 @@ NAMES: Final[tuple[Row, ...]] = (
         "a linear function is the operator: lambda x: A @ x; for SciPy's solvers"
         " fg.sparse.jacobian_operator(f)(x)",
     ),
-    (
-        "fg.scipy.linalg",
-        "schur rsf2csf",
-        "eig for eigenvalues, expm, logm, sqrtm and funm for functions of a matrix;"
-        " scipy.linalg.{name}(np.asarray(a)) has no derivative",
-    ),
-    (
-        "fnp",
-        "polynomial",
-        "fnp.polyval, polyder, polyint, polymul and polyfit, of coefficients with the highest power"
-        " first; for other bases fg.scipy.special.eval_chebyt, eval_legendre, eval_hermite",
-    ),
     ("fg.scipy.stats", "pearsonr", "fnp.corrcoef(x, y)[0, 1]"),
     ("fg.scipy.stats", "zscore", "(x - fnp.mean(x)) / fnp.std(x)"),
     ("fg.scipy.stats", "iqr", "fnp.quantile(x, 0.75) - fnp.quantile(x, 0.25)"),

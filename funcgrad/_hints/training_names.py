@@ -99,8 +99,13 @@ TRAINING_NAMES: Final[tuple[Row, ...]] = (
             "CosineAnnealingWarmRestarts sgdr_schedule CosineDecayRestarts": "restarts(schedule,"
             " steps)",
             "join_schedules SequentialLR ChainedScheduler": "join(schedules, boundaries)",
-            "InverseTimeDecay inverse_time_decay": "inverse_sqrt(start, warmup)",
         }.items()
+    ),
+    (
+        "fg.optim fg.optim.schedules",
+        "InverseTimeDecay inverse_time_decay",
+        "any function of the step is a schedule: lambda i: rate / (1 + decay_rate * i /"
+        " decay_steps)",
     ),
     ("fg.optim.schedules", "ReduceLROnPlateau", "fg.optim.reduce_on_plateau(factor, patience)"),
     (
@@ -121,9 +126,64 @@ TRAINING_NAMES: Final[tuple[Row, ...]] = (
     (
         "fg.optim",
         "perturbations make_perturbed_fun",
-        "fnp.mean(fg.vmap(lambda z: f(x + sigma * z))(fg.random.normal(key, (n, *x.shape)))) is a"
-        " smoothed function",
+        "with z = fg.random.normal(key, (n, *x.shape)), fnp.mean(fg.vmap(lambda z: f(x + sigma *"
+        " z))(z), 0) is smoothed; for an f of steps, as argmax, whose derivative is 0, put s(f(s(x)"
+        " + sigma * z)) * (1 + fnp.sum(z * (x - s(x))) / sigma) there, with s = fg.stop_gradient",
     ),
+    # JAX's example_libraries: optimizers and stax.
+    ("fg.optim", "clip_grads", "fg.optim.clip_by_norm(limit), in a chain"),
+    ("fg.optim", "l2_norm", "fg.tree.norm(tree)"),
+    (
+        "fg.optim",
+        "make_schedule",
+        "a learning rate is a number or a function of the step, such as fg.optim.schedules.linear",
+    ),
+    ("fg.optim", "optimizer", "fg.optim.Optimizer(init, update), of functions of trees"),
+    (
+        "fg.optim",
+        "pack_optimizer_state unpack_optimizer_state JoinPoint OptimizerState",
+        "a state is a tree: fg.tree.flatten(state) takes it apart, fg.io.save(path, state) saves",
+    ),
+    (
+        "fg.optim fg.optim.schedules",
+        "piecewise_constant",
+        "fg.optim.schedules.piecewise(start, {step: rate})",
+    ),
+    ("fg.optim", "rmsprop_momentum", "fg.optim.rmsprop(learning_rate, momentum=0.9)"),
+    (
+        "fg.nn",
+        "GeneralConv Conv1DTranspose GeneralConvTranspose",
+        "fg.nn.Conv.init(key, channels, filters, window), and fg.nn.ConvTranspose, with channels"
+        " behind the batch: fnp.moveaxis(x, -1, 1)",
+    ),
+    ("fg.nn", "elementwise", "a function is a layer: fg.nn.sequential(fg.nn.dense(8), fg.nn.relu)"),
+    *tuple(
+        ("fg.nn", name, f"fg.nn.{function}(x)")
+        for name, function in {
+            "Relu": "relu",
+            "Elu": "elu",
+            "LeakyRelu": "leaky_relu",
+            "Selu SELU": "selu",
+            "Gelu": "gelu",
+            "logsoftmax": "log_softmax",
+        }.items()
+    ),
+    ("fg.nn", "Exp", "fnp.exp(x)"),
+    ("fg.nn", "MaxPool", "fg.nn.max_pool(x, window), with channels behind the batch"),
+    ("fg.nn", "AvgPool", "fg.nn.avg_pool(x, window), with channels behind the batch"),
+    ("fg.nn", "SumPool", "fg.nn.avg_pool(x, window) times the number of elements of a window"),
+    (
+        "fg.nn",
+        "FanOut FanInSum FanInConcat parallel",
+        "layers are functions: lambda x: fnp.concatenate([f(x), g(x)], -1), or f(x) + g(x)",
+    ),
+    (
+        "fg.nn",
+        "shape_dependent",
+        "fg.nn.recipe makes a layer when it sees an input, by the input's shape",
+    ),
+    ("fg.nn", "glorot", "fg.nn.glorot_normal(key, shape)"),
+    ("fg.nn", "randn", "fg.random.normal(key, shape)"),
     ("fg.optim", "optimistic_adam_v2", "fg.optim.optimistic_adam(learning_rate)"),
     ("fg.optim", "OptimistixMinimiser fit", "fg.optim.minimize(objective, params, optimizer)"),
     (

@@ -25,7 +25,7 @@ from funcgrad.numpy.namespace_info import (
 )
 
 if TYPE_CHECKING:
-    from funcgrad.numpy import fft, lib, linalg
+    from funcgrad.numpy import fft, lib, linalg, polynomial
     from funcgrad.numpy.arithmetic import (
         abs, absolute, add, divide, divmod, fabs, float_power, floor_divide, fmod, gcd, lcm, mod,
         multiply, negative, positive, pow, power, reciprocal, remainder, sign, square, subtract,
@@ -134,7 +134,7 @@ if TYPE_CHECKING:
     from funcgrad.numpy.updates import at
 
 __all__ = [  # noqa: RUF022  # module by module, as _LATE reads it
-    "fft", "lib", "linalg",
+    "fft", "lib", "linalg", "polynomial",
     "abs", "absolute", "add", "divide", "divmod", "fabs", "float_power", "floor_divide", "fmod",
     "gcd", "lcm", "mod", "multiply", "negative", "positive", "pow", "power", "reciprocal",
     "remainder", "sign", "square", "subtract", "true_divide",

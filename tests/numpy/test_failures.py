@@ -159,6 +159,7 @@ CASES: dict[Any, list[Case]] = {
         _(plain(SCIPY.qr_multiply, V, "left"), ZERO, 1),
     ],
     SCIPY.rq: [_(plain(SCIPY.rq), ZERO, 1)],
+    SCIPY.schur: [_(plain(SCIPY.schur), INFINITE), _(plain(SCIPY.schur), ONE, 1)],
     SCIPY.solve: [
         _(lambda a, failed, k=kind: SCIPY.solve(a, V, assume_a=k, failed=failed), ZERO)
         for kind in ("gen", "pos", "sym", "upper triangular")

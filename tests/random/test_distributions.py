@@ -412,6 +412,29 @@ def test_points_in_balls():
         random.ball(KEY, 2, [1.0, 2.0])
 
 
+def test_points_in_balls_move_with_the_shape():
+    """Derivatives of means by both modes, against the moments: the p-th power of the radius."""
+    for d, p in ((1, 0.7), (2, 1.0), (3, 3.5)):
+
+        def power(p, d=d):
+            return fnp.mean(fnp.sum(abs(random.ball(KEY, d, p, (20_000,))) ** p, -1))
+
+        slope, curve = fg.grad(power), fg.grad(fg.grad(power))
+        assert_allclose(power(p), d / (d + p), rtol=0.02)
+        assert_allclose(slope(p), -d / (d + p) ** 2, rtol=0.05)
+        assert_allclose(curve(p), 2 * d / (d + p) ** 3, rtol=0.1)
+        assert_allclose(fg.jvp(power, (p,), (1.0,))[1], slope(p), rtol=1e-12)
+
+    def points(p):
+        return random.ball(KEY, 2, p, (5,))
+
+    shapes = np.array([0.7, 2.0])
+    for f in (points, fg.jacfwd(points), fg.jacfwd(fg.jacrev(points))):
+        one = np.stack([f(p) for p in shapes])
+        assert_allclose(fg.vmap(f)(shapes), one, rtol=1e-9, atol=1e-12)
+        assert_allclose(fg.jit(f)(2.0), one[1], rtol=1e-9, atol=1e-12)
+
+
 def test_further_distributions_are_differentiable():
     check = fg.testing.check_grads
     check(lambda a, b, c: random.triangular(KEY, a, b, c, 4), (0.0, 1.0, 4.0), order=2)

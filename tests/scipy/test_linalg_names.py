@@ -36,6 +36,7 @@ B, V = RNG.standard_normal((3, 2)), RNG.standard_normal(3)
 BANDS = np.array([[0.0, 0.5, -0.3, 0.2], [3.0, 4.0, 3.5, 5.0], [0.4, 0.1, 0.7, 0.0]])
 COLUMN = np.array([4.0, 1.0, 0.5])
 FACTORS, TALL = scipy.linalg.lu_factor(A), RNG.standard_normal((4, 2))
+PAIRS = np.kron(np.diag([1.0, 3.0]), [[1.0, 2.0], [-1.0, 1.0]]) + 0.1 * RNG.standard_normal((4, 4))
 CHOLESKY = scipy.linalg.cholesky(P)
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
@@ -112,6 +113,8 @@ CALLS: dict[str, list[Call]] = {
         *[_(Z, B.T, conjugate=True), _(TALL.T, V[:2], "left")],
     ],
     "rq": [_(A), _(TALL.T, mode="economic"), _(Z)],
+    "rsf2csf": [_(*scipy.linalg.schur(PAIRS[:2, :2]))],
+    "schur": [_(A), _(A[:2, :2], sort="lhp"), _(PAIRS), _(PAIRS, "real", sort="ouc")],
     "sinhm": [_(A), _(Z)],
     "sinm": [_(A), _(Z)],
     "solve": [
@@ -177,7 +180,7 @@ EXCLUDED = {
     "random, or changes of factors by what factorizing anew does": """
         clarkson_woodruff_transform qr_delete qr_insert qr_update""",
     "forms that depend on LAPACK's choices, which have no derivative where eigenvalues meet": """
-        cdf2rdf cossin ldl matrix_balance ordqz qz rsf2csf schur""",
+        cdf2rdf cossin ldl matrix_balance ordqz qz""",
     "of stored diagonals: the whole matrix, or solveh_banded, serves": """
         cho_solve_banded cholesky_banded eig_banded eigvals_banded""",
     "no rule yet": "signm solve_continuous_are solve_discrete_are",

@@ -19,6 +19,7 @@ from textwrap import indent
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+import funcgrad
 from examples.docs.building import written_pages
 from examples.docs.building.docstrings import completed
 from examples.docs.building.example_imports import with_imports
@@ -204,7 +205,7 @@ def _sentence(value: Any) -> str:
 def _all_described(names: Sequence[Entry]) -> str:
     """The entries of names, and the entries of the classes of values among them."""
     kinds = {type(entry.value) for entry in names if entry.kind == "data"}
-    described = {entry.value for entry in names if entry.kind == "class"}
+    described = {entry.value for entry in names if entry.kind == "class"} | {funcgrad.Tensor}
     unnamed = sorted(
         (kind for kind in kinds - described if _is_ours(kind)), key=lambda kind: kind.__name__
     )

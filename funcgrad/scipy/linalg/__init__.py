@@ -3,8 +3,8 @@
 Functions that NumPy has too compute as in ``funcgrad.numpy.linalg``, with SciPy's options.
 Triangular and Toeplitz systems, Cholesky factors, generalized eigenvalues, polar factors and
 matrices built from elements do not need SciPy; SciPy computes matrix functions, Sylvester's
-equation, LU factors, banded systems and constant matrices. Options that allow overwriting or skip
-checks are accepted and ignored: tensors never change.
+equation, LU factors, Schur's form, banded systems and constant matrices. Options that allow
+overwriting or skip checks are accepted and ignored: tensors never change.
 
 >>> import funcgrad as fg
 >>> factor = cho_factor(fg.tensor([[4.0, 2.0], [2.0, 5.0]]))
@@ -50,6 +50,7 @@ from funcgrad.scipy.linalg.orthogonal_factors import (
     subspace_angles,
 )
 from funcgrad.scipy.linalg.pseudoinverses import lstsq, pinv, pinvh
+from funcgrad.scipy.linalg.schur_forms import rsf2csf, schur
 from funcgrad.scipy.linalg.singular_values import diagsvd, norm, null_space, orth, svd, svdvals
 from funcgrad.scipy.linalg.special_matrices import (
     circulant,
@@ -147,6 +148,8 @@ __all__ = [
     "qr",
     "qr_multiply",
     "rq",
+    "rsf2csf",
+    "schur",
     "sinhm",
     "sinm",
     "solve",
