@@ -2,5 +2,6 @@
 
 ``fuzz``, ``mutation``, ``refusals`` and ``digits`` search for mistakes, ``benchmarks`` measures,
 ``practice`` holds the programs that both use. ``processors`` and ``interpreters`` run the suite on
-other machines; ``docs`` looks after the pages, ``one_way`` after the layers.
+other machines; ``docs`` looks after the pages, ``one_way`` after the layers, ``release`` after the
+distributions.
 """
