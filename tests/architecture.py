@@ -61,8 +61,14 @@ DEFERRED_IMPORTS: Mapping[str, frozenset[str]] = {
     "funcgrad._backends.numpy.backend": frozenset({"funcgrad._forms.python_module"}),
     # Machine code, which needs a package of its own; and NumPy's backend, which that spares.
     "funcgrad._backends.choice": frozenset(
-        {"funcgrad._backends.native.native_backend", "funcgrad._backends.numpy.backend"}
+        {
+            "funcgrad._backends.native.native_backend",
+            "funcgrad._backends.numpy.backend",
+            "funcgrad._hints.entry_points",
+        }
     ),
+    # Metadata of packages, which take 20 ms to import.
+    "funcgrad.extend": frozenset({"funcgrad._hints.entry_points"}),
     "funcgrad._staging.loop_programs": frozenset(
         {"funcgrad._backends.numpy.backend", "funcgrad._backends.numpy.prepare"}
     ),
@@ -71,7 +77,11 @@ DEFERRED_IMPORTS: Mapping[str, frozenset[str]] = {
     # Answers to mistakes, which a script without any need not load.
     "funcgrad.errors": frozenset({"funcgrad._hints.other_libraries"}),
     "funcgrad._hints.lookup": frozenset(
-        {"funcgrad._hints.other_libraries", "funcgrad._hints.other_options"}
+        {
+            "funcgrad._hints.deprecations",
+            "funcgrad._hints.other_libraries",
+            "funcgrad._hints.other_options",
+        }
     ),
     # Checks of labels that are traced, which eager code does not need.
     "funcgrad.nn.loss_parts": frozenset({"funcgrad.debug.checks"}),
