@@ -115,7 +115,7 @@ ALIASES: Final = {
 }
 
 
-class Real(sympy.Symbol):  # type: ignore[misc]  # SymPy has no types here
+class Real(sympy.Symbol):  # type: ignore[misc, name-defined]  # SymPy has no types here
     """A symbol for a float64, as formulas see one."""
 
     dtype = np.dtype(np.float64)
@@ -146,7 +146,7 @@ def smooth_samples(primitive: Primitive) -> list[Any]:
 
 def subjects() -> dict[str, tuple[Primitive, Any]]:
     """The operations with a formula and samples in float64, with all parameters."""
-    table = {}
+    table: dict[str, tuple[Primitive, Any]] = {}
     for primitive in every_primitive():
         structure = primitive.structure
         if isinstance(structure, Elementwise) and structure.formula is not None:

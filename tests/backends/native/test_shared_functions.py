@@ -63,7 +63,7 @@ def test_a_function_with_an_address_has_a_file(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(SharedCode, "_link", noted)
     backend = NativeBackend()
-    backend.compile(backend.prepare(fg.program(np.tanh)(np.ones(100)), False))
+    backend.compile(backend.prepare(fg.program(fnp.tanh)(np.ones(100)), False))
     assert linked
 
 
