@@ -155,7 +155,7 @@ def _is_same(one: Raw, other: Raw) -> bool:
         return False
     if array.dtype.kind not in "fc":
         return bool(np.array_equal(array, wanted))
-    pairs = [(array.real, wanted.real), (array.imag, wanted.imag)][: 1 + (array.dtype.kind == "c")]
+    pairs = [(np.real(array), np.real(wanted)), (np.imag(array), np.imag(wanted))]
     return all(
         np.array_equal(x, y, equal_nan=True)
         and np.array_equal(np.signbit(x)[x == 0], np.signbit(y)[y == 0])

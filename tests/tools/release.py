@@ -3,7 +3,7 @@
 The archive of sources and the wheel are made twice, and have to have the same bytes. ``twine``,
 ``check-wheel-contents`` and ``validate-pyproject`` look at them. The wheel holds its bill of
 materials, and all files name one version. Some tests run from the unpacked sources: the ones that
-are named on the command line, or a few that look at the tree of files.
+are named on the command line, or a few.
 
 >>> len(versions())
 1
@@ -30,7 +30,7 @@ MOMENT: Final = "1767225600"
 """The time of all files in both archives, in seconds since 1970: the beginning of 2026."""
 
 BUNDLED: Final = "dist-info/sboms/sbom.cdx.json"
-TESTS: Final = ("tests/test_architecture.py", "tests/test_exports.py", "tests/test_tree.py")
+TESTS: Final = ("tests/test_exports.py", "tests/test_tree.py", "tests/test_proofs.py")
 TOLERATED: Final = "W002,W009"
 """Stubs with one text, and the plugin of pytest beside the package, are meant."""
 
