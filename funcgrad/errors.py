@@ -72,6 +72,7 @@ __all__ = [
     "DtypeError",
     "EscapedTracerError",
     "FileFormatError",
+    "FuncgradDeprecationWarning",
     "FuncgradError",
     "FunctionError",
     "GuardError",
@@ -105,6 +106,14 @@ __dir__ = __all__.copy  # completion shows the public names, without the modules
 
 class FuncgradError(Exception):
     """The base class of all exceptions that funcgrad raises on purpose."""
+
+
+class FuncgradDeprecationWarning(DeprecationWarning):
+    """A former name is used, which a later version will not have; the message says the new name.
+
+    Python shows it in scripts and notebooks, and pytest in tests. To make it an error, call
+    ``warnings.simplefilter("error", fg.errors.FuncgradDeprecationWarning)``.
+    """
 
 
 class ShapeError(FuncgradError, ValueError):

@@ -23,12 +23,14 @@ A transformation of your own is a ``Trace``, which interprets operations on its 
 ``funcgrad/_transforms/README.md`` has an example.
 
 A saved program names an operation by its module and variable, so define operations that are to be
-saved at the top level of a module.
+saved at the top level of a module. A package offers its operations to others by entry points of
+the group ``funcgrad.operations``, and a backend by the group ``funcgrad.backends``: see
+``installed_operations``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from functools import update_wrapper, wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -166,6 +168,7 @@ __all__ = [
     "elementwise_result",
     "folds",
     "foreign",
+    "installed_operations",
     "movement",
     "numbers",
     "operations_line",
@@ -199,6 +202,36 @@ def apply_several(primitive: Primitive, *args: ArrayLike, **params: Hashable) ->
     """Apply an operation with several results to a user's arguments; ``apply`` is for one."""
     outs: Any = apply(primitive, *args, **params)  # several values; apply wraps one result
     return tuple([wrap(out) for out in outs])
+
+
+def installed_operations() -> Mapping[str, Primitive]:
+    """Find the operations that other installed packages offer.
+
+    A package offers an operation by an entry point of the group ``funcgrad.operations`` in its
+    ``pyproject.toml``: ``gudermannian = "angles:gudermannian"`` names a module and a variable. The
+    module is imported when the operation is looked up.
+
+    Returns
+    -------
+    mapping from str to Primitive
+        The operations by name. ``fg.testing.check_primitive`` checks one.
+
+    Raises
+    ------
+    ArgumentError
+        By a look-up, if no package offers the name.
+    MissingPackageError
+        By a look-up, if the package that offers it cannot be imported.
+
+    Examples
+    --------
+    >>> from funcgrad import extend
+    >>> "an operation that no package has" in extend.installed_operations()
+    False
+    """
+    from funcgrad._hints.entry_points import EntryPoints
+
+    return EntryPoints("funcgrad.operations", "installed_operations")
 
 
 if not TYPE_CHECKING:  # type checkers see the imports above

@@ -65,8 +65,11 @@ DEFERRED_IMPORTS: Mapping[str, frozenset[str]] = {
             "funcgrad._backends.native.native_backend",
             "funcgrad._backends.native.same_bits",
             "funcgrad._backends.numpy.backend",
+            "funcgrad._hints.entry_points",
         }
     ),
+    # Metadata of packages, which take 20 ms to import.
+    "funcgrad.extend": frozenset({"funcgrad._hints.entry_points"}),
     "funcgrad._staging.loop_programs": frozenset({"funcgrad._backends.numpy.prepare"}),
     "funcgrad._staging.improving_runs": frozenset({"funcgrad._backends.numpy.backend"}),
     # Modules that write text, which programs whose code is on disk do not need.
@@ -74,7 +77,11 @@ DEFERRED_IMPORTS: Mapping[str, frozenset[str]] = {
     # Answers to mistakes, which a script without any need not load.
     "funcgrad.errors": frozenset({"funcgrad._hints.other_libraries"}),
     "funcgrad._hints.lookup": frozenset(
-        {"funcgrad._hints.other_libraries", "funcgrad._hints.other_options"}
+        {
+            "funcgrad._hints.deprecations",
+            "funcgrad._hints.other_libraries",
+            "funcgrad._hints.other_options",
+        }
     ),
     # Checks of labels that are traced, which eager code does not need.
     "funcgrad.nn.loss_parts": frozenset({"funcgrad.debug.checks"}),

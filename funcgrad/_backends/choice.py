@@ -34,6 +34,8 @@ def chosen_backend(
 ) -> Backend:
     """Find a backend by its name. None means the default; a backend is returned unchanged.
 
+    Other packages may add names by entry points of the group ``funcgrad.backends``.
+
     Parameters
     ----------
     backend : Backend, str or None
@@ -59,10 +61,16 @@ def chosen_backend(
         return numpy_backend() if backend == "numpy" else _native(operation, exact, threads)
     names = ", ".join(map(repr, _NAMES))
     if isinstance(backend, str):
-        raise ArgumentError(
-            f"{operation}: there is no backend called {backend!r}. Choose from {names},"
-            " or pass a backend of your own as an object."
-        )
+        from funcgrad._hints.entry_points import EntryPoints
+
+        installed = EntryPoints("funcgrad.backends", operation)
+        if backend not in installed:
+            raise ArgumentError(
+                f"{operation}: there is no backend called {backend!r}. Choose from"
+                f" {', '.join([names, *map(repr, installed)])}, or pass a backend of your own as an"
+                " object."
+            )
+        backend = installed[backend]
     missing = [member for member in _MEMBERS if not hasattr(backend, member)]
     if missing or isinstance(backend, type):
         lack = f"has no {', '.join(missing)}" if missing else "is a class: pass an instance of it"

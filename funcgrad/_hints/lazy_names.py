@@ -22,7 +22,7 @@ from time import time
 from types import MappingProxyType
 from typing import Any, Final
 
-from funcgrad._hints.lookup import missing_name
+from funcgrad._hints.lookup import former_or_missing
 
 BEGAN: Final = time()
 """The time of import. Newer files may differ from the loaded modules."""
@@ -84,7 +84,7 @@ class LateNames:
         If two threads call this at once, the module is loaded once: imports are locked.
         """
         if name not in self.places:
-            raise missing_name(self._package, name)
+            return former_or_missing(self._package, name)
         module, inner = self.places[name]
         if module:
             value = getattr(import_module(f"{self._home}.{module}"), inner)

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable
 from functools import partial, wraps
 from opcode import opmap
 from types import CodeType, FrameType
-from typing import Any, Final, NoReturn, TypeVar
+from typing import Any, Final, TypeVar
 
 from funcgrad._base.users_line import shorten
 from funcgrad.errors import MissingAttributeError
@@ -27,17 +27,33 @@ from funcgrad.errors import MissingAttributeError
 F = TypeVar("F", bound=Callable[..., object])
 
 
-def missing_from(module: str) -> Callable[[str], NoReturn]:
+def missing_from(module: str) -> Callable[[str], Any]:
     """Make the ``__getattr__`` of a module: it raises an error, with a replacement if one is known.
+
+    Former names of the module still work, with a warning.
 
     Put it behind ``if not TYPE_CHECKING``: type checkers accept any name of a module with
     ``__getattr__``.
     """
 
-    def missing(name: str) -> NoReturn:
-        raise missing_name(module, name)
+    return partial(former_or_missing, module)
 
-    return missing
+
+def former_or_missing(module: str, name: str) -> Any:
+    """Find the object that a module had under a former name, with a warning.
+
+    Raises
+    ------
+    AttributeError, ImportError
+        The module never had that name; the error is ``missing_name``'s.
+    """
+    if not name.startswith("_"):
+        from funcgrad._hints.deprecations import former_value
+
+        value = former_value(module, name)
+        if value is not None:
+            return value
+    raise missing_name(module, name)
 
 
 def missing_name(module: str, name: str) -> Exception:
@@ -75,7 +91,7 @@ def _is_imported() -> bool:
     return False
 
 
-_FRAMES: Final = 4
+_FRAMES: Final = 5
 """The greatest number of calls from the statement to the error, through ``__getattr__``."""
 
 

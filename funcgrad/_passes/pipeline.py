@@ -23,6 +23,7 @@ from funcgrad._passes.relax import RELAXED
 from funcgrad._passes.schedule import schedule
 from funcgrad._passes.simplify import ALGEBRA
 from funcgrad._passes.sink import SINKING
+from funcgrad._passes.trials_of_passes import tried
 from funcgrad._passes.workbench import Rules, improve, joined
 from funcgrad._programs.program import Program
 
@@ -33,7 +34,7 @@ _RELAXED: Final[Rules] = joined(_EXACT, RELAXED, CONTRACTING)
 
 def simplified(program: Program) -> Program:
     """Apply the rules that keep every bit and do not reorder sums."""
-    return improve(program, _EXACT)
+    return tried(improve, program, _EXACT)
 
 
 def optimize(
@@ -63,12 +64,16 @@ def optimize(
     nothing changes, mostly once or twice. Then products with identity matrices become copies, and
     finally the equations are put in an order that needs less memory.
     """
-    program = leave_out_unread(program)
+    program = tried(leave_out_unread, program)
     rules = _RELAXED if relaxed else _ALL
-    program = improve(program, joined(rules, more) if more else rules)
-    return schedule(copy_products_with_identities(program))
+    program = tried(improve, program, joined(rules, more) if more else rules, not relaxed)
+    return tried(schedule, tried(copy_products_with_identities, program))
 
 
 def extended(program: Program, relaxed: bool, more: Rules) -> Program:
     """Apply more rules to an optimized program, and all rules to the equations that they change."""
-    return improve(program, joined(_RELAXED if relaxed else _ALL, more), more)
+
+    def improve_again(program: Program, rules: Rules) -> Program:
+        return improve(program, rules, more)
+
+    return tried(improve_again, program, joined(_RELAXED if relaxed else _ALL, more), False)

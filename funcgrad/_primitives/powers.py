@@ -21,6 +21,7 @@ from funcgrad._core.structure.structures import TRANSCENDENTAL, Algebra
 from funcgrad._core.trace import RAW, Raw, Value, bind1, bind2
 from funcgrad._primitives.elementwise import combined, complexes, edges, elementwise, log, reals
 from funcgrad._primitives.kinks import distance_to_cut, is_complex, is_whole, unless
+from funcgrad._primitives.precision import through_single
 from funcgrad._primitives.structural import cast
 
 __all__ = ["constant_power", "power", "power_derivative"]
@@ -119,7 +120,7 @@ def _derivative_samples() -> Iterator[Sample]:
 
 power_derivative: Primitive = elementwise(
     "power_derivative",
-    formula=_power_derivative,
+    formula=through_single(_power_derivative),
     partials=(
         lambda _, x, y, orders: power_derivative(x, y, orders=(orders[0] + 1, orders[1])),
         lambda _, x, y, orders: power_derivative(x, y, orders=(orders[0], orders[1] + 1)),

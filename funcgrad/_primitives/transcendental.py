@@ -46,7 +46,7 @@ from funcgrad._primitives.kinks import (
     is_complex,
 )
 from funcgrad._primitives.logic import isinf
-from funcgrad._primitives.precision import floating, floating_pair
+from funcgrad._primitives.precision import floating, floating_pair, through_single
 from funcgrad._primitives.selection import where
 
 __all__ = [
@@ -417,7 +417,7 @@ def _bend_of_arctan(y: Value, x: Value) -> Value:
 
 arctan_slope: Primitive = _transcendental(
     "arctan_slope",
-    formula=lambda m, x: m.reciprocal(1.0 + m.square(x)),
+    formula=through_single(lambda m, x: m.reciprocal(1.0 + m.square(x))),
     partials=(_bend_of_arctan,),
     samples=combined(reals(-3, 3), edges(1e200, smooth=True), edges(np.inf, np.nan)),
 )

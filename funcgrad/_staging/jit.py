@@ -59,7 +59,7 @@ from funcgrad._transforms.arguments import call_values, check_function
 from funcgrad._transforms.stage import stage
 from funcgrad._transforms.transformed import importable_name
 from funcgrad._transforms.with_derivative import example
-from funcgrad.errors import ArgumentError, FuncgradError, LeafError
+from funcgrad.errors import ArgumentError, CheckError, FuncgradError, LeafError
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -85,9 +85,7 @@ class Jitted(DirectlyCalled, Generic[P, R]):
         relaxed: bool = False,
     ) -> None:
         self._function: Callable[..., R] = f
-        self._static = static
-        self._choice = backend
-        self._relaxed = relaxed
+        self._static, self._choice, self._relaxed = static, backend, relaxed
         self._signatures: dict[Hashable, Signature] = {}
         self._forms: dict[Form, tuple[Signature, Callable[[Any, Any], Any] | None]] = {}
         self._entries: tuple[Callable[[Any, Any], Any], ...] = eagerness.unstaged_entries(f, static)
@@ -356,6 +354,8 @@ class Jitted(DirectlyCalled, Generic[P, R]):
             try:
                 prepared = backend.prepare(optimized, relaxed)
                 return prepared, backend.compile(prepared)
+            except CheckError:  # of a pass, which ``fg.testing.validated`` asked for
+                raise
             except Exception as error:  # a failure to compile must never cost a result
                 if self._note_failure(backend, prepared, error):
                     return optimized, evaluated(optimized)

@@ -18,7 +18,6 @@ change.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from contextlib import suppress
 from types import CodeType
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -40,6 +39,7 @@ from funcgrad._transforms.probe import running_probes
 from funcgrad._transforms.stage import stage
 from funcgrad._transforms.stager import Stager
 from funcgrad._transforms.with_derivative import example
+from funcgrad.errors import CheckError
 from funcgrad.tensor.tensor import Tensor, wrap
 
 T = TypeVar("T")
@@ -162,10 +162,14 @@ def _add(made: dict[Hashable, T], key: Hashable, value: T) -> None:
 def _by_default(program: Program) -> Run:
     """Compile by the default backend, or else by NumPy's."""
     backend = chosen_backend(None, "a solver")
-    with suppress(Exception):
-        if backend.supports(program):
-            return backend.compile(backend.prepare(program, False)).run
-    return by_numpy(program, False)[1].run
+    if not backend.supports(program):
+        return by_numpy(program, False)[1].run
+    try:
+        return backend.compile(backend.prepare(program, False)).run
+    except CheckError:  # of a pass, which ``fg.testing.validated`` asked for
+        raise
+    except Exception:  # it could not be compiled
+        return by_numpy(program, False)[1].run
 
 
 def _is_elsewhere() -> bool:
@@ -206,6 +210,8 @@ def _made(
             program = simplified(staged)
             improving = ImprovingRun(prepared_exactly(program))
             call = ProgramCall(program, lambda derived: by_numpy(derived, False)[1].run, improving)
+    except CheckError:  # as above
+        raise
     except Exception:  # the loop in Python runs, or raises it again
         return None
     return _LoopProgram(call, capture.check, parts.code)

@@ -22,13 +22,14 @@ from numpy.typing import DTypeLike
 from funcgrad._core import pytrees
 from funcgrad._core.specs import shape_of
 from funcgrad._core.users_values import freeze
+from funcgrad._hints.deprecations import with_former_options
 from funcgrad._hints.lookup import answering
 from funcgrad._transforms import jacobian as jacobians
 from funcgrad._transforms import reverse
 from funcgrad.errors import ArgumentError, ShapeError
 from funcgrad.parallel.chunk_steps import Steps
 from funcgrad.parallel.engines import AnyExecutor
-from funcgrad.parallel.plans import Job, with_former_options
+from funcgrad.parallel.plans import Job
 from funcgrad.tensor.tensor import wrap
 
 Options: TypeAlias = "tuple[AnyExecutor, int | None, float | None, bool, DTypeLike | None]"

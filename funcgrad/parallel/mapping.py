@@ -17,6 +17,7 @@ import numpy as np
 
 from funcgrad._core.trace import Value
 from funcgrad._core.users_values import freeze
+from funcgrad._hints.deprecations import with_former_options
 from funcgrad._hints.lookup import answering
 from funcgrad._transforms.arguments import check_function
 from funcgrad._transforms.batch import vmap
@@ -24,7 +25,7 @@ from funcgrad.errors import MissingPackageError
 from funcgrad.parallel.chunk_steps import Steps
 from funcgrad.parallel.chunks import slices
 from funcgrad.parallel.engines import AnyExecutor
-from funcgrad.parallel.plans import Job, with_former_options
+from funcgrad.parallel.plans import Job
 from funcgrad.tensor.tensor import wrap
 
 

@@ -6,12 +6,10 @@ operations as JSON, and the arrays that the function closes over.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import wraps
 from hashlib import blake2b
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -32,7 +30,6 @@ from funcgrad.parallel.engines import AnyExecutor
 from funcgrad.parallel.messages import ChunkProgram, StepCode
 from funcgrad.tensor.tensor import wrap
 
-F = TypeVar("F", bound=Callable[..., Any])
 Work: TypeAlias = Callable[[Any, Any, Any], Any]
 """The computation on a chunk: ``(params, args, chunk) -> pytree``."""
 _LARGE: Final = 1024
@@ -87,20 +84,6 @@ class Job:
         else:
             return
         raise ArgumentError(about)
-
-
-def with_former_options(function: F) -> F:
-    """Let a public function take ``allow_other_bits`` by its former name, with a warning."""
-
-    @wraps(function)
-    def renamed(*args: object, **options: object) -> object:
-        if "allow_strangers" in options:
-            text = "fg.parallel: allow_strangers is called allow_other_bits now."
-            warnings.warn(text, DeprecationWarning, stacklevel=2)
-            options["allow_other_bits"] = options.pop("allow_strangers")
-        return function(*args, **options)
-
-    return renamed  # type: ignore[return-value]  # the same signature
 
 
 def digest_of(arrays: Sequence[Value]) -> str:

@@ -27,6 +27,8 @@ funcgrad.errors.CheckError: check_grads: forward mode is wrong for cube (order 1
 rules, structure, batches, programs and files. ``check_optimizer``, ``check_layer`` and
 ``check_backend`` do the same for optimizers, layers and backends of your own.
 
+``validated`` tries every pass of the compiler while functions are compiled.
+
 ``away_from_kinks`` moves arguments to a point where no operation of a function is at a kink.
 """
 
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     from funcgrad.testing.planted_mistakes import Mistake, Notice, would_notice
     from funcgrad.testing.points import away_from_kinks
     from funcgrad.testing.suites import check_layer, check_optimizer
+    from funcgrad.testing.validation import validated
 
 __all__ = [
     "Mistake",
@@ -61,6 +64,7 @@ __all__ = [
     "laws",
     "max_variants",
     "strategies",
+    "validated",
     "would_notice",
 ]
 
@@ -76,6 +80,7 @@ _LATE = _LateNames(
         "planted_mistakes": "Mistake Notice would_notice",
         "points": "away_from_kinks",
         "suites": "check_layer check_optimizer",
+        "validation": "validated",
     },
 )
 

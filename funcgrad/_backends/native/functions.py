@@ -29,7 +29,7 @@ from funcgrad._backends.native.indexed_text import write_gathering, write_scatte
 from funcgrad._backends.native.lanes import Lanes
 from funcgrad._backends.native.loop_text import write_run
 from funcgrad._backends.native.native_module import Function, NativeModule
-from funcgrad._backends.native.plan_check import check_memory, check_places, check_plan, is_checked
+from funcgrad._backends.native.plan_check import check_memory, check_places, check_plan
 from funcgrad._backends.native.plan_steps import (
     AxisSweep,
     Callback,
@@ -62,15 +62,16 @@ from funcgrad._backends.native.sharing import LARGE, SMALL
 from funcgrad._backends.native.sort_planning import selects
 from funcgrad._backends.native.sort_text import write_sorting
 from funcgrad._backends.native.window_text import write_window_product
+from funcgrad._hooks.requested_checks import is_verified
 from funcgrad._programs.equation import Guard
 from funcgrad._programs.program import Program
 
 
 def write_function(module: NativeModule, program: Program, number: int) -> Function:
     """Write the function of a program into a module."""
-    is_verified = is_checked()
-    plan = plan_of(program.verify() if is_verified else program, module.arithmetic)
-    if is_verified:
+    must_conform = is_verified()
+    plan = plan_of(program.verify() if must_conform else program, module.arithmetic)
+    if must_conform:
         check_plan(plan)
     site = FunctionSite(module, plan, number)
     inputs = [f"%i{k}" for k in range(len(program.inputs))]
@@ -79,7 +80,7 @@ def write_function(module: NativeModule, program: Program, number: int) -> Funct
     site.pointers.update(zip(site.plan.outputs, outputs, strict=True))
     _place_constants(site)
     places = _place_intermediates(site)
-    if is_verified:
+    if must_conform:
         check_memory(plan, site.sharing, places)
     _check(site, site.plan.guards.get(-1, ()))
     note_nests(site)
@@ -93,7 +94,7 @@ def write_function(module: NativeModule, program: Program, number: int) -> Funct
         _WRITERS[type(step)](site, step)
         _check(site, site.plan.guards.get(position, ()))
     site.finish()
-    if is_verified:
+    if must_conform:
         check_places(site.memory.placed)
     parameters = _parameters(site, inputs, outputs)
     name = f"f{number}"

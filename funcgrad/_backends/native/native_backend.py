@@ -34,6 +34,7 @@ from funcgrad._core.primitive import Primitive
 from funcgrad._core.structure.structures import Contraction, Elementwise, Movement, Reduction
 from funcgrad._passes.in_place import change_in_place
 from funcgrad._passes.pipeline import optimize
+from funcgrad._passes.trials_of_passes import tried
 from funcgrad._programs.inline import inlined, with_programs_inside
 from funcgrad._programs.program import Program
 
@@ -110,10 +111,10 @@ class NativeBackend:
             written_out(branched, python_slices=True),
             lambda body: self.prepare(optimize(body, relaxed), relaxed),
         )
-        prepared = sum_after_loops(prepared)
+        prepared = tried(sum_after_loops, prepared)
         if prepared is not program:
             prepared = optimize(prepared, relaxed)
-        return change_in_place(decomposed(prepared, _lacks))
+        return tried(change_in_place, tried(_decomposed, prepared, is_exact=False))
 
     def compile(self, program: Program) -> Compiled:
         """Compile a program to machine code."""
@@ -161,6 +162,10 @@ class NativeBackend:
         bits, shared = self._tools.processor.bits, self._shared
         module = NativeModule(bits, shared.arithmetic, shared.definitions, write_function)
         return module, write_module(module, program)
+
+
+def _decomposed(program: Program) -> Program:
+    return decomposed(program, _lacks)
 
 
 def _lacks(operation: Primitive) -> bool:

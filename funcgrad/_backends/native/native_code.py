@@ -95,8 +95,10 @@ class SharedCode:
         """The files on disk of functions, which are compiled unless they are there."""
         for group in self._groups([name for name in names if name not in self._addresses]):
             text = self._text(group)
-            self._link(self.tools.object_code(text, self._level), group)
+            file = self.tools.object_code(text, self._level)
+            # First: another thread looks up the file of a function that has an address.
             self._files |= dict.fromkeys(group, self.tools.name(text, self._level))
+            self._link(file, group)
         return {name: self._files[name] for name in names}
 
     def addresses(self, files: Mapping[str, str]) -> dict[str, int]:
@@ -114,8 +116,8 @@ class SharedCode:
             if code is None:
                 raise FileNotFoundError
             if missing:
+                self._files |= dict.fromkeys(missing, file)  # first, as above
                 self._link(code, missing)
-                self._files |= dict.fromkeys(missing, file)
         return {name: self._addresses[name] for name in files}
 
     def _groups(self, names: Iterable[str]) -> list[list[str]]:

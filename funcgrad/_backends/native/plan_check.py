@@ -13,7 +13,6 @@ plan checked before its function is written; tests of this backend set it. In a 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from math import inf, prod
@@ -48,11 +47,6 @@ _STRIDED: Final = (AddingLoop, Elimination, FactorUse, MatrixProduct)
 
 class PlanError(Exception):
     """A plan that would read or write memory that it must not."""
-
-
-def is_checked() -> bool:
-    """Whether plans are checked before they are written."""
-    return os.environ.get("FUNCGRAD_VERIFY") == "1"
 
 
 def check_plan(plan: NativePlan) -> None:

@@ -17,6 +17,7 @@ from funcgrad._backends.numpy.rows_last import put_rows_last
 from funcgrad._core.primitive import Primitive
 from funcgrad._core.structure.structures import Elementwise, Loop
 from funcgrad._passes.pipeline import extended, optimize, simplified
+from funcgrad._passes.trials_of_passes import tried
 from funcgrad._programs.inline import inlined, with_programs_inside
 from funcgrad._programs.program import Program
 
@@ -39,7 +40,7 @@ def prepared(program: Program, relaxed: bool = False) -> Program:
         another order.
     """
     rewritten = with_programs_inside(
-        _without_calls(program),
+        tried(_without_calls, program),
         lambda body: prepared(optimize(body, relaxed), relaxed),
     )
     formulas = bodies_for(rewritten, _is_evaluated_by_formula)
@@ -47,7 +48,7 @@ def prepared(program: Program, relaxed: bool = False) -> Program:
         rewritten = optimize(rewritten, relaxed, formulas)
     elif formulas:
         rewritten = extended(rewritten, relaxed, formulas)
-    return put_rows_last(rewritten)
+    return tried(put_rows_last, rewritten)
 
 
 def prepared_exactly(program: Program) -> Program:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ pytest.importorskip("llvmlite")
 
 from funcgrad._backends.native.function_text import SharedFunction
 from funcgrad._backends.native.native_backend import NATIVE, NativeBackend
-from funcgrad._backends.native.native_code import FIRST
+from funcgrad._backends.native.native_code import FIRST, SharedCode
 from funcgrad._backends.native.processor import Toolchain
 from tests.tools.practice.all_tasks import TASKS
 from tests.tools.practice.libraries import funcgrad
@@ -49,6 +50,21 @@ def test_a_second_program_compiles_only_what_no_other_one_has(
     assert compiled.count(FIRST) == 1
     np.testing.assert_allclose(first, np.tanh(np.cbrt(x)))
     np.testing.assert_allclose(second, np.cbrt(x) * np.tanh(x))
+
+
+def test_a_function_with_an_address_has_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another thread that finds the address looks up the file."""
+    link, linked = SharedCode._link, list[str]()
+
+    def noted(self: SharedCode, file: bytes, names: Sequence[str]) -> None:
+        assert {*names} <= self._files.keys()
+        link(self, file, names)
+        linked.extend(names)
+
+    monkeypatch.setattr(SharedCode, "_link", noted)
+    backend = NativeBackend()
+    backend.compile(backend.prepare(fg.program(fnp.tanh)(np.ones(100)), False))
+    assert linked
 
 
 def test_text_to_look_at_has_shared_functions_too() -> None:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from tests.tools import proofs
 from tests.tools.fuzz.checks import CHECKS, RULES
 from tests.tools.fuzz.operations import PRIMITIVES
 from tests.tools.fuzz.search import Report, searched
@@ -50,6 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--programs", type=int, help="stop each job after this number")
     parser.add_argument("--check", action="append", choices=list(CHECKS), help="only this check")
     parser.add_argument("--operation", default="", help="in most programs, such as scatter_add")
+    parser.add_argument("--record", action="store_true", help="count it on the page of proofs")
     options = parser.parse_args(arguments)
     start = time.monotonic()
     seeds = range(options.seed, options.seed + options.jobs)
@@ -64,6 +66,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for each in reports:
         report.add(each)
     print(_summary(report, time.monotonic() - start))
+    if options.record:
+        made = {"programs": report.programs, "checks": report.checks}
+        proofs.record("fuzz", **made, failing=report.failing)
     return 1 if report.findings else 0
 
 
