@@ -1,4 +1,4 @@
-"""Write index maps as nodes: slices, transpositions, broadcasts, else gathers.
+"""Write index maps as operations on arrays: slices, transpositions, broadcasts, else gathers.
 
 A piece of a movement is a box of elements of an operand. Its strides tell which axis of the operand
 each of its axes follows, so slices, a transposition and a reshape make the piece. Pieces that are
@@ -12,21 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
+from funcgrad._backends.array_code.array_writer import Array, ArrayWriter
 from funcgrad._core.specs import Shape, Spec
 from funcgrad._core.structure.index_maps import Piece, dense_strides
-from funcgrad.interop.onnx.graph_writer import (
-    GraphWriter,
-    Symbol,
-    cast_to,
-    expanded,
-    joined,
-    reshaped,
-    sliced,
-)
 
 _INT64: Final = np.dtype(np.int64)
 
@@ -80,8 +72,8 @@ def _firsts(shape: Shape, start: int) -> list[int]:
 
 
 def window(
-    writer: GraphWriter, x: Symbol, shape: Shape, start: int, strides: Sequence[int]
-) -> Symbol:
+    writer: ArrayWriter, x: Array, shape: Shape, start: int, strides: Sequence[int]
+) -> Array:
     """The elements ``start + sum(strides * k)`` of a value, for each index ``k`` of a shape."""
     size = prod(shape)
     if size == 0:
@@ -91,71 +83,65 @@ def window(
     if start == 0 and prod(still) == prod(x.shape) and tuple(steps) == dense_strides(still):
         if shape != still:  # leading axes may be missing
             still = still[next((a for a, n in enumerate(still) if n > 1), len(still)) :]
-        return expanded(writer, reshaped(writer, x, still), shape)
+        return writer.expanded(writer.reshaped(x, still), shape)
     plan = _routes(x.shape, still, start, steps)
     if plan is None:
-        return expanded(writer, _gathered(writer, x, still, start, steps), shape)
-    return expanded(writer, _along(writer, x, still, start, steps, plan), shape)
+        return writer.expanded(_gathered(writer, x, still, start, steps), shape)
+    return writer.expanded(_along(writer, x, still, start, steps, plan), shape)
 
 
 def _along(
-    writer: GraphWriter,
-    x: Symbol,
+    writer: ArrayWriter,
+    x: Array,
     still: Shape,
     start: int,
     steps: Sequence[int],
     plan: Sequence[Route],
-) -> Symbol:
+) -> Array:
     """Slice along each axis, transpose, then add axes of size 1."""
     low = start + sum([min(0, s * (n - 1)) for n, s in zip(still, steps, strict=True)])
     firsts = _firsts(x.shape, low)
     along = {axis: (first, count, step) for axis, first, count, step in plan}
     for axis, size in enumerate(x.shape):
         if size > 1:
-            x = sliced(writer, x, axis, *along.get(axis, (firsts[axis], 1, 1)))
+            x = writer.sliced(x, axis, *along.get(axis, (firsts[axis], 1, 1)))
     order = [axis for axis, *_ in plan]
     if order != sorted(order):
         every = [*order, *[a for a in range(len(x.shape)) if a not in order]]
-        permuted = Spec(tuple([x.shape[a] for a in every]), x.dtype)
-        x = writer.node("Transpose", [x], permuted, perm=every)
-    return reshaped(writer, x, still)
+        x = writer.permuted(x, every)
+    return writer.reshaped(x, still)
 
 
-def offsets(writer: GraphWriter, shape: Shape, start: int, strides: Sequence[int]) -> Symbol:
+def offsets(writer: ArrayWriter, shape: Shape, start: int, strides: Sequence[int]) -> Array:
     """``start + sum(strides * k)`` for each index ``k``, from one constant per axis."""
-    total: Symbol | None = None
+    total: Array | None = None
     for axis, (count, stride) in enumerate(zip(shape, strides, strict=True)):
         if stride and count > 1:
-            line = np.arange(count, dtype=np.int64) * stride + (0 if total else start)
+            line = np.arange(count, dtype=np.int64) * stride + (start if total is None else 0)
             line = line.reshape([count if a == axis else 1 for a in range(len(shape))])
             portion = writer.constant(line)
-            total = portion if total is None else added(writer, total, portion)
+            total = portion if total is None else writer.added(total, portion)
     if total is None:
         total = writer.constant(np.full((1,) * len(shape), start, np.int64))
     return total
 
 
-def added(writer: GraphWriter, x: Symbol, y: Symbol) -> Symbol:
-    """Add values that broadcast."""
-    return writer.node("Add", [x, y], Spec(np.broadcast_shapes(x.shape, y.shape), x.dtype))
-
-
 def _gathered(
-    writer: GraphWriter, x: Symbol, shape: Shape, start: int, strides: Sequence[int]
-) -> Symbol:
-    places = expanded(writer, offsets(writer, shape, start, strides), shape)
-    flat = reshaped(writer, x, (prod(x.shape),))
-    return writer.node("Gather", [flat, places], Spec(shape, x.dtype), axis=0)
+    writer: ArrayWriter, x: Array, shape: Shape, start: int, strides: Sequence[int]
+) -> Array:
+    places = writer.expanded(offsets(writer, shape, start, strides), shape)
+    flat = writer.reshaped(x, (prod(x.shape),))
+    return writer.taken(flat, places)
 
 
 # ----------------------------------------------------------------------------- where pieces go
 
 
 def moved(
-    writer: GraphWriter, operands: Sequence[Symbol], pieces: Sequence[Piece], spec: Spec, adds: bool
-) -> Symbol:
+    writer: ArrayWriter, operands: Sequence[Array], pieces: Sequence[Piece], spec: Spec, adds: bool
+) -> Array:
     """The result of a movement, from its pieces."""
-    operands = [cast_to(writer, x, spec.dtype) for x in operands]
+    operands = [writer.cast_to(x, spec.dtype) for x in operands]
     if not pieces:
         return writer.constant(np.zeros(spec.shape, spec.dtype))
     boxes = [_box(piece, spec.shape) for piece in pieces]
@@ -164,7 +150,7 @@ def moved(
         for piece in pieces
     ]
     values = [
-        value if box is None else reshaped(writer, value, box[1])
+        value if box is None else writer.reshaped(value, box[1])
         for value, box in zip(values, boxes, strict=True)
     ]
     line = [box for box in boxes if box is not None]
@@ -215,14 +201,14 @@ def _run(piece: Piece, shape: Shape) -> Box | None:
     return (tuple(firsts), tuple(sizes)) if size == 1 and fits else None
 
 
-def _laid_out(writer: GraphWriter, boxes: list[tuple[Box, Symbol]], spec: Spec) -> Symbol | None:
+def _laid_out(writer: ArrayWriter, boxes: list[tuple[Box, Array]], spec: Spec) -> Array | None:
     """Concatenate boxes along an axis, with zeros in gaps; None if they do not form such a row."""
     shape = spec.shape
     if len(boxes) == 1:
         return _padded(writer, *boxes[0], spec)
     for axis in range(len(shape)):
         ordered = sorted(boxes, key=lambda box: box[0][0][axis])
-        groups: list[list[tuple[Box, Symbol]]] = []
+        groups: list[list[tuple[Box, Array]]] = []
         ends: list[int] = []
         for box in ordered:
             (firsts, sizes), _ = box
@@ -239,15 +225,15 @@ def _laid_out(writer: GraphWriter, boxes: list[tuple[Box, Symbol]], spec: Spec) 
     return None
 
 
-def _extent(box: tuple[Box, Symbol], axis: int) -> tuple[int, int]:
+def _extent(box: tuple[Box, Array], axis: int) -> tuple[int, int]:
     (firsts, sizes), _ = box
     return firsts[axis], sizes[axis]
 
 
 def _row_of(
-    writer: GraphWriter, groups: list[list[tuple[Box, Symbol]]], axis: int, spec: Spec
-) -> Symbol | None:
-    parts: list[Symbol] = []
+    writer: ArrayWriter, groups: list[list[tuple[Box, Array]]], axis: int, spec: Spec
+) -> Array | None:
+    parts: list[Array] = []
     end = 0
     for group in groups:
         first, size = _extent(group[0], axis)
@@ -265,38 +251,29 @@ def _row_of(
         end = first + size
     if end < spec.shape[axis]:
         parts.append(_zeros(writer, spec, axis, spec.shape[axis] - end))
-    return joined(writer, parts, axis)
+    return writer.joined(parts, axis)
 
 
-def _zeros(writer: GraphWriter, spec: Spec, axis: int, count: int) -> Symbol:
+def _zeros(writer: ArrayWriter, spec: Spec, axis: int, count: int) -> Array:
     shape = (*spec.shape[:axis], count, *spec.shape[axis + 1 :])
-    return expanded(writer, writer.constant(np.zeros((1,) * len(shape), spec.dtype)), shape)
+    return writer.expanded(writer.constant(np.zeros((1,) * len(shape), spec.dtype)), shape)
 
 
-def _padded(writer: GraphWriter, box: Box, value: Symbol, spec: Spec) -> Symbol:
+def _padded(writer: ArrayWriter, box: Box, value: Array, spec: Spec) -> Array:
     firsts, sizes = box
-    value = reshaped(writer, value, sizes)
+    value = writer.reshaped(value, sizes)
     behind = [n - f - m for n, f, m in zip(spec.shape, firsts, sizes, strict=True)]
-    if not any(firsts) and not any(behind):
-        return value
-    if spec.dtype.kind == "b" or (spec.dtype.itemsize < 4 and spec.dtype.kind in "iu"):
-        wide = Spec(spec.shape, np.dtype(np.int32))
-        padded = _padded(writer, box, cast_to(writer, value, wide.dtype), wide)
-        return cast_to(writer, padded, spec.dtype)
-    return writer.node("Pad", [value, writer.integers([*firsts, *behind])], spec)
+    return writer.padded(value, firsts, behind) if any(firsts) or any(behind) else value
 
 
 def _scattered(
-    writer: GraphWriter, values: Sequence[Symbol], pieces: Sequence[Piece], spec: Spec, adds: bool
-) -> Symbol:
+    writer: ArrayWriter, values: Sequence[Array], pieces: Sequence[Piece], spec: Spec, adds: bool
+) -> Array:
     flat = (prod(spec.shape),)
-    out = expanded(writer, writer.constant(np.zeros(1, spec.dtype)), flat)
+    out = writer.expanded(writer.constant(np.zeros(1, spec.dtype)), flat)
     for value, piece in zip(values, pieces, strict=True):
         places = offsets(writer, piece.shape, piece.to, piece.to_strides)
-        places = reshaped(writer, expanded(writer, places, piece.shape), (prod(piece.shape),))
-        options: dict[str, Any] = {"reduction": "add"} if adds and piece.operand else {}
-        updates = reshaped(writer, value, places.shape)
-        out = writer.node(
-            "ScatterElements", [out, places, updates], Spec(flat, spec.dtype), axis=0, **options
-        )
-    return reshaped(writer, out, spec.shape)
+        places = writer.reshaped(writer.expanded(places, piece.shape), (prod(piece.shape),))
+        updates = writer.reshaped(value, places.shape)
+        out = writer.put(out, places, updates, adds and bool(piece.operand))
+    return writer.reshaped(out, spec.shape)
