@@ -22,6 +22,7 @@ Number: TypeAlias = Any
 """An ``Element``, or a Python or NumPy scalar."""
 
 _BOOL: Final = np.dtype(np.bool_)
+_INT64: Final = np.dtype(np.int64)
 _UINT64: Final = np.dtype(np.uint64)
 _PYTHON: Final[Mapping[str, type]] = MappingProxyType(
     {"b": bool, "i": int, "u": int, "f": float, "c": complex}
@@ -136,6 +137,7 @@ class UfuncAlgebra:
         *kinds, result = ufunc.resolve_dtypes((*map(_kind, operands), *[None] * ufunc.nout))[
             : ufunc.nin + 1
         ]
+        kinds = [_INT64 if kind.kind == "O" else kind for kind in kinds]  # of Python's integers
         elements = [
             Element(self, self.array(x, kind)) for x, kind in zip(operands, kinds, strict=True)
         ]
