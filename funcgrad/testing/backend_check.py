@@ -12,7 +12,6 @@ import warnings
 import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -155,8 +154,6 @@ class _Report:
 
 def _check(backend: Backend, trial: ProgramOfAKind) -> bool:
     """Run all checks of a program; return whether the backend supports it."""
-    if getattr(backend, "flushes", False):
-        trial = replace(trial, args=_flushed(trial.args), others=tuple(map(_flushed, trial.others)))
     staged = stage(trial.function)(*trial.args)
     optimized = optimize(staged)
     if not backend.supports(optimized):
@@ -175,17 +172,6 @@ def _check(backend: Backend, trial: ProgramOfAKind) -> bool:
     if trial.kind in _DERIVED:
         _check_derived(backend, trial)
     return True
-
-
-def _flushed(args: tuple[Any, ...]) -> Any:
-    """Arguments whose subnormal numbers are zero, for backends that compute with none."""
-
-    def flushed(leaf: Raw) -> Any:
-        if not isinstance(leaf, np.ndarray) or leaf.dtype.kind not in "fc":
-            return leaf
-        return np.where(abs(leaf) < np.finfo(leaf.dtype).tiny, leaf * 0, leaf)
-
-    return pytrees.map(flushed, args)
 
 
 def _prepared(backend: Backend, program: Program) -> Program:

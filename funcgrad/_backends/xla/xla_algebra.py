@@ -20,12 +20,12 @@ from typing import Any, Final
 import numpy as np
 
 from funcgrad._backends.array_code.ufunc_algebra import Element, Number, UfuncAlgebra
-from funcgrad._backends.xla.xla_writer import XlaWriter
+from funcgrad._backends.xla.xla_writer import XlaWriter, filled
+from funcgrad._core.specs import Shape
 
 _LAX: Final[Mapping[str, str]] = MappingProxyType(
     {
         "absolute": "abs",
-        "add": "add",
         "arccos": "acos",
         "arccosh": "acosh",
         "arcsin": "asin",
@@ -74,7 +74,6 @@ _LAX: Final[Mapping[str, str]] = MappingProxyType(
 _BOOLEAN: Final[Mapping[str, str]] = MappingProxyType(
     {
         "absolute": "abs",
-        "add": "bitwise_or",
         "maximum": "bitwise_or",
         "minimum": "bitwise_and",
         "multiply": "bitwise_and",
@@ -102,7 +101,7 @@ class XlaAlgebra(UfuncAlgebra):
         """Write the operations of a ufunc."""
         name, dtype = ufunc.__name__, operands[0].dtype
         shape = np.broadcast_shapes(*[x.shape for x in operands])
-        arrays = [self.writer.expanded(x.array, shape) for x in operands]
+        arrays = [self._whole(x.array, shape) for x in operands]
         special: Callable[..., Any] | None = getattr(self, f"_{name}", None)
         if special is not None:
             return self.element(special(*arrays))
@@ -118,6 +117,12 @@ class XlaAlgebra(UfuncAlgebra):
         if dtype.kind in "biu" and name in ("floor", "rint", "trunc"):
             return operands[0]
         return self._of(_LAX[name], arrays)
+
+    def _whole(self, x: Any, shape: Shape) -> Any:
+        """An array or a constant in a shape; a constant of one element stays one of NumPy's."""
+        if isinstance(x, np.ndarray) and x.size == 1:
+            return filled(x.reshape(()), shape, x.dtype)
+        return self.writer.expanded(x, shape)
 
     def _of(self, name: str, arrays: Sequence[Any]) -> Element:
         return self.element(getattr(self.writer.lax, name)(*arrays))
@@ -138,6 +143,15 @@ class XlaAlgebra(UfuncAlgebra):
 
     # Functions of arrays of one dtype and shape, where NumPy's are several of XLA's.
 
+    def _add(self, x: Any, y: Any) -> Any:
+        lax = self.writer.lax
+        if x.dtype.kind == "b":
+            return lax.bitwise_or(x, y)
+        for zero, other in ((x, y), (y, x)):
+            if _is_positive_zero(zero) and other.dtype.kind == "f":  # XLA leaves such a sum out
+                return lax.select(lax.eq(other, zero), zero, other)
+        return lax.add(x, y)
+
     def _reciprocal(self, x: Any) -> Any:
         return self.writer.lax.div(self.writer.lax.full_like(x, 1), x)
 
@@ -148,10 +162,14 @@ class XlaAlgebra(UfuncAlgebra):
         return lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN)
 
     def _log2(self, x: Any) -> Any:
-        return self.writer.lax.mul(self.writer.lax.log(x), _like(x, 1 / np.log(2.0)))
+        return self._logarithm(x, 2.0)
 
     def _log10(self, x: Any) -> Any:
-        return self.writer.lax.mul(self.writer.lax.log(x), _like(x, 1 / np.log(10.0)))
+        return self._logarithm(x, 10.0)
+
+    def _logarithm(self, x: Any, base: float) -> Any:
+        lax = self.writer.lax
+        return lax.mul(lax.log(x), filled(1 / np.log(base), x.shape, x.dtype))
 
     def _right_shift(self, x: Any, y: Any) -> Any:
         lax = self.writer.lax
@@ -218,5 +236,8 @@ class XlaAlgebra(UfuncAlgebra):
         return self.frexp(x)[1]
 
 
-def _like(x: Any, value: float) -> Any:
-    return np.full(x.shape, value, x.dtype)
+def _is_positive_zero(x: Any) -> bool:
+    if not isinstance(x, np.ndarray) or x.dtype.kind != "f" or any(x.strides) or not x.size:
+        return False
+    first = x.flat[0]
+    return bool(first == 0 and not np.signbit(first))

@@ -14,7 +14,7 @@ import numpy as np
 
 from funcgrad._backends.array_code.array_writer import Array
 from funcgrad._backends.xla.xla_places import UntranslatableError
-from funcgrad._backends.xla.xla_writer import XlaWriter
+from funcgrad._backends.xla.xla_writer import XlaWriter, filled
 from funcgrad._core.specs import Spec
 from funcgrad._core.structure.opaque_forms import Ordering, RowProducts, WindowProducts
 from funcgrad._core.structure.structures import AlongAxis, Opaque
@@ -180,7 +180,7 @@ def _along(writer: XlaWriter, form: AlongAxis, x: Array, spec: Spec) -> Array:
     out = lax.fft(writer.permuted(x, order), name, (size,))
     number = form.number * (size if name in ("IFFT", "IRFFT") else 1)
     if number != 1:
-        out = lax.mul(out, np.full(out.shape, number, out.dtype))
+        out = lax.mul(out, filled(number, out.shape, out.dtype))
     return writer.cast_to(
         writer.permuted(out, [order.index(a) for a in range(last + 1)]), spec.dtype
     )

@@ -13,7 +13,7 @@ import numpy as np
 
 from funcgrad._backends.array_code.array_writer import Array
 from funcgrad._backends.xla.xla_places import UntranslatableError
-from funcgrad._backends.xla.xla_writer import XlaWriter
+from funcgrad._backends.xla.xla_writer import XlaWriter, filled
 from funcgrad._core.specs import Spec
 from funcgrad._core.structure.factorizations import Factorization, Factors, FromFactors
 
@@ -32,7 +32,7 @@ def from_factors(
     if 0 in (*a.shape, *[n for x in others for n in x.shape]):
         raise UntranslatableError("it has no elements")
     solve, diagonal, factor, sign = _factors(writer, form, a)
-    ok = lax.reduce_and(lax.ne(diagonal, np.zeros(diagonal.shape, dtype)), _axes(diagonal))
+    ok = lax.reduce_and(lax.ne(diagonal, filled(0, diagonal.shape, dtype)), _axes(diagonal))
     if form.factors is Factors.SQUARE_ROOT:
         ok = lax.bitwise_and(ok, _finite(writer, diagonal))
     n = a.shape[-1]
@@ -76,7 +76,7 @@ def _factors(writer: XlaWriter, form: Factorization, a: Array) -> tuple[Any, Arr
 
     if form.factors is Factors.TRIANGLE:
         options = {"lower": form.lower, "unit_diagonal": form.unit_diagonal}
-        ones = np.ones(a.shape[:-1], a.dtype)
+        ones = filled(1, a.shape[:-1], a.dtype)
         pivots = ones if form.unit_diagonal else _diagonal(writer, a)
         return (lambda b: solved(a, b, **options)), pivots, None, ones[..., 0]
     if form.factors is Factors.SQUARE_ROOT:
@@ -92,7 +92,7 @@ def _factors(writer: XlaWriter, form: Factorization, a: Array) -> tuple[Any, Arr
             return root if form.lower else _adjoint(writer, root)
 
         pivots = _diagonal(writer, root)
-        ones = np.ones(a.shape[:-2], a.dtype)
+        ones = filled(1, a.shape[:-2], a.dtype)
         return by_root, lax.mul(pivots, pivots), factor, ones
     both, exchanged, order = linalg.lu(a)
 
@@ -111,8 +111,8 @@ def _factors(writer: XlaWriter, form: Factorization, a: Array) -> tuple[Any, Arr
         ),
         [exchanged.ndim - 1],
     )
-    odd = lax.convert_element_type(lax.rem(swaps, np.full(swaps.shape, 2, np.int32)), a.dtype)
-    sign = lax.sub(np.ones(swaps.shape, a.dtype), lax.add(odd, odd))
+    odd = lax.convert_element_type(lax.rem(swaps, filled(2, swaps.shape, swaps.dtype)), a.dtype)
+    sign = lax.sub(filled(1, swaps.shape, a.dtype), lax.add(odd, odd))
 
     def lower_or_upper() -> Array:
         raise UntranslatableError("it returns factors of an elimination")
@@ -148,5 +148,5 @@ def _dense(writer: XlaWriter, bands: Array, lower: int, upper: int) -> Array:
     out = writer.lax.gather(flat, numbers[:, None], entries, (*stack, 1), mode="promise_in_bounds")
     out = writer.reshaped(out, (*stack, n, n))
     return writer.lax.select(
-        writer.expanded(inside, out.shape), out, np.zeros(out.shape, out.dtype)
+        writer.expanded(inside, out.shape), out, filled(0, out.shape, out.dtype)
     )

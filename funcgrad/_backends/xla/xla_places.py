@@ -15,6 +15,7 @@ import numpy as np
 from funcgrad._backends.array_code.array_writer import Array
 from funcgrad._backends.array_code.moved_boxes import offsets, window
 from funcgrad._backends.xla.xla_algebra import XlaAlgebra
+from funcgrad._backends.xla.xla_writer import filled
 from funcgrad._core.specs import Shape, Spec
 from funcgrad._core.structure import folds
 from funcgrad._core.structure.folds import Fold
@@ -123,14 +124,14 @@ def _chosen(m: XlaAlgebra, shape: Shape, places: Places, operands: Sequence[Arra
     total = writer.expanded(offsets(writer, places.shape, places.start, places.strides), stack)
     outside = None
     for index, c in zip(places.indices, coordinates, strict=True):
-        total = lax.add(total, lax.mul(c, np.full(stack, index.step, _INT64)))
+        total = lax.add(total, lax.mul(c, filled(index.step, stack, _INT64)))
         if index.mode == "fill":
-            low = lax.lt(c, np.zeros(stack, _INT64))
-            high = lax.ge(c, np.full(stack, index.size, _INT64))
+            low = lax.lt(c, filled(0, stack, _INT64))
+            high = lax.ge(c, filled(index.size, stack, _INT64))
             beyond = lax.bitwise_or(low, high)
             outside = beyond if outside is None else lax.bitwise_or(outside, beyond)
     if outside is not None:
-        total = lax.select(outside, np.full(stack, prod(shape), _INT64), total)
+        total = lax.select(outside, filled(prod(shape), stack, _INT64), total)
     return Chosen(writer.reshaped(total, (*stack, 1)), [0], [], (1,), inside, drops, True)
 
 
@@ -138,12 +139,12 @@ def _place(m: XlaAlgebra, index: IndexArray, integers: Array) -> tuple[Array, Ar
     """The positions that integers choose along an axis, and whether all are inside if they must."""
     lax, size = m.writer.lax, index.size
     wide = integers.shape
-    zero, full = np.zeros(wide, _INT64), np.full(wide, size, _INT64)
+    zero, full = filled(0, wide, _INT64), filled(size, wide, _INT64)
     if index.mode == "wrap":
         left = lax.rem(integers, full)
         return lax.select(lax.lt(left, zero), lax.add(left, full), left), None
     if index.mode == "clip":
-        return lax.clamp(zero, integers, np.full(wide, max(size - 1, 0), _INT64)), None
+        return lax.clamp(zero, integers, filled(max(size - 1, 0), wide, _INT64)), None
     known = isinstance(integers, np.ndarray)
     if known and np.all((integers >= 0) & (integers < size)):
         return integers, None
