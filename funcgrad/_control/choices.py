@@ -22,7 +22,7 @@ from funcgrad._core import pytrees
 from funcgrad._core.context import current, entered
 from funcgrad._core.pytrees import Structure
 from funcgrad._core.specs import Shape, Spec, shape_of
-from funcgrad._core.trace import RAW, STRONG, Raw, TracedValue, Value, running_traces
+from funcgrad._core.trace import RAW, Raw, TracedValue, Value, running_traces
 from funcgrad._core.users_values import ArrayLike, described, is_weak
 from funcgrad._hints.lookup import answering
 from funcgrad._programs.equation import as_spec

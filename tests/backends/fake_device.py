@@ -13,7 +13,7 @@ A handle is a ``Chip``, whose array only this file reads. So a value that reache
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 

@@ -24,10 +24,10 @@ from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._base.users_line import is_users, users_line, warn_user
 from funcgrad._core import pytrees
 from funcgrad._core.primitive import Primitive
-from funcgrad._core.specs import Spec, shape_of, spec_of
+from funcgrad._core.specs import Spec, spec_of
 from funcgrad._core.trace import NUMBERS, RAW, Raw, Trace, TracedValue, Value, concrete
 from funcgrad._core.users_values import ArrayLike, freeze, operand
-from funcgrad._programs.equation import Equation, bound, exact_key
+from funcgrad._programs.equation import Equation, exact_key
 from funcgrad._programs.names import variable_names
 from funcgrad._programs.program import Program
 from funcgrad._transforms.staging_notes import hashable_params

@@ -76,7 +76,8 @@ class Resident(Tensor):
     def __repr__(self) -> str:
         return f"Tensor({Spec(self.shape, self.dtype)} on {self._trace.name})"
 
-    __str__ = __repr__
+    def __str__(self) -> str:
+        return str(self._reveal("str(t)", exact=True))
 
     def _repr_html_(self) -> str:
         from funcgrad._base.html import text_block
