@@ -116,6 +116,8 @@ class Trace:
         control flow may depend on it.
     is_batch : bool
         Whether the value inside a tracer holds all examples of a batch along axis 0.
+    is_remote : bool
+        Whether its tensors are kept outside of main memory, so that staging leaves them out.
     """
 
     __slots__ = ("level",)
@@ -123,6 +125,7 @@ class Trace:
     title: str = "a transformation"
     has_numbers: bool = False
     is_batch: bool = False
+    is_remote: bool = False
 
     def __init__(self, level: int) -> None:
         self.level = level
