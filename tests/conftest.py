@@ -60,7 +60,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option that names the backend of functions that name none."""
     parser.addoption("--all", action="store_true", help="run the slow tests, too")
     parser.addoption("--apart", action="store_true", help="make each check of `together` a test")
-    parser.addoption("--backend", choices=("numpy", "native"), help="the default backend of jit")
+    parser.addoption(
+        "--backend", choices=("numpy", "native", "xla"), help="the default backend of jit"
+    )
     parser.addoption("--device", help="the default device of arrays")
     parser.addoption(
         "--unknown-interpreter",

@@ -17,7 +17,15 @@ Array: TypeAlias = Any
 
 
 class ArrayWriter(Protocol):
-    """Operations on the arrays of a library."""
+    """Operations on the arrays of a library.
+
+    Attributes
+    ----------
+    spreads : bool
+        Whether ``padded`` can put zeros between elements.
+    """
+
+    spreads: bool
 
     def constant(self, value: Any, dtype: np.dtype[Any] | None = None) -> Array:
         """Make an array of a value of NumPy's or Python's."""
@@ -47,8 +55,10 @@ class ArrayWriter(Protocol):
         """Concatenate arrays along an axis."""
         ...
 
-    def padded(self, x: Array, before: Sequence[int], behind: Sequence[int]) -> Array:
-        """Put zeros around an array, along each axis before and behind it."""
+    def padded(
+        self, x: Array, before: Sequence[int], behind: Sequence[int], between: Sequence[int]
+    ) -> Array:
+        """Put zeros around an array, along each axis before, behind and between its elements."""
         ...
 
     def added(self, x: Array, y: Array) -> Array:

@@ -144,41 +144,63 @@ def moved(
     operands = [writer.cast_to(x, spec.dtype) for x in operands]
     if not pieces:
         return writer.constant(np.zeros(spec.shape, spec.dtype))
+    pieces = [_in_order(piece) for piece in pieces]
     boxes = [_box(piece, spec.shape) for piece in pieces]
     values = [
         window(writer, operands[piece.operand], piece.shape, piece.start, piece.strides)
         for piece in pieces
     ]
-    values = [
-        value if box is None else writer.reshaped(value, box[1])
-        for value, box in zip(values, boxes, strict=True)
+    line = [
+        (box, writer.reshaped(value, box[1]))
+        for box, value in zip(boxes, values, strict=True)
+        if box is not None and (writer.spreads or max(box[2], default=1) == 1)
     ]
-    line = [box for box in boxes if box is not None]
-    if len(line) == len(boxes) and not any(piece.operand and adds for piece in pieces):
-        out = _laid_out(writer, list(zip(line, values, strict=True)), spec)
-        if out is not None:
-            return out
-    return _scattered(writer, values, pieces, spec, adds)
+    if len(line) < len(boxes):
+        return _scattered(writer, values, pieces, spec, adds)
+    if adds or len(line) == 1:
+        total = _padded(writer, *line[0], spec)
+        for box, value in line[1:]:
+            total = writer.added(total, _padded(writer, box, value, spec))
+        return total
+    out = _laid_out(writer, line, spec)
+    return _scattered(writer, values, pieces, spec, adds) if out is None else out
 
 
-Box = tuple[tuple[int, ...], tuple[int, ...]]
-"""The first position of a box along each axis, and the sizes."""
+Box = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+"""The first position of a box along each axis, the sizes, and the steps."""
+
+
+def _in_order(piece: Piece) -> Piece:
+    """A piece with its axes in the order of the result, all forwards."""
+    start, to = piece.start, piece.to
+    axes = []
+    for count, stride, to_stride in zip(piece.shape, piece.strides, piece.to_strides, strict=True):
+        if to_stride < 0:
+            start, to = start + stride * (count - 1), to + to_stride * (count - 1)
+            stride, to_stride = -stride, -to_stride
+        axes.append((count, stride, to_stride))
+    axes.sort(key=lambda axis: -axis[2])
+    shape, strides, to_strides = zip(*axes, strict=True) if axes else ((), (), ())
+    return Piece(piece.operand, shape, start, strides, to, to_strides)
 
 
 def _box(piece: Piece, shape: Shape) -> Box | None:
     """The box of a result that a piece fills in the result's order, or None."""
     steps = dense_strides(shape)
     firsts = _firsts(shape, piece.to)
-    sizes = [1] * len(shape)
+    sizes, apart = [1] * len(shape), [1] * len(shape)
     last = -1
     for count, stride in zip(piece.shape, piece.to_strides, strict=True):
         if count == 1:
             continue
-        axis = next((a for a, n in enumerate(shape) if n > 1 and steps[a] == stride), None)
-        if axis is None or axis <= last or firsts[axis] + count > shape[axis]:
+        fitting = [a for a in range(last + 1, len(shape)) if shape[a] > 1 and steps[a] <= stride]
+        if not fitting or stride % steps[fitting[0]]:
             return _run(piece, shape)
-        sizes[axis], last = count, axis
-    return tuple(firsts), tuple(sizes)
+        axis, step = fitting[0], stride // steps[fitting[0]]
+        if firsts[axis] + step * (count - 1) >= shape[axis]:
+            return _run(piece, shape)
+        sizes[axis], apart[axis], last = count, step, axis
+    return tuple(firsts), tuple(sizes), tuple(apart)
 
 
 def _run(piece: Piece, shape: Shape) -> Box | None:
@@ -198,7 +220,7 @@ def _run(piece: Piece, shape: Shape) -> Box | None:
             break
     firsts = _firsts(shape, piece.to)
     fits = all(f + n <= m for f, n, m in zip(firsts, sizes, shape, strict=True))
-    return (tuple(firsts), tuple(sizes)) if size == 1 and fits else None
+    return (tuple(firsts), tuple(sizes), (1,) * len(shape)) if size == 1 and fits else None
 
 
 def _laid_out(writer: ArrayWriter, boxes: list[tuple[Box, Array]], spec: Spec) -> Array | None:
@@ -206,12 +228,14 @@ def _laid_out(writer: ArrayWriter, boxes: list[tuple[Box, Array]], spec: Spec) -
     shape = spec.shape
     if len(boxes) == 1:
         return _padded(writer, *boxes[0], spec)
+    if any(step > 1 for (_, _, steps), _ in boxes for step in steps):
+        return None
     for axis in range(len(shape)):
         ordered = sorted(boxes, key=lambda box: box[0][0][axis])
         groups: list[list[tuple[Box, Array]]] = []
         ends: list[int] = []
         for box in ordered:
-            (firsts, sizes), _ = box
+            (firsts, sizes, _), _ = box
             if groups and firsts[axis] < ends[-1]:
                 if (firsts[axis], sizes[axis]) != _extent(groups[-1][0], axis):
                     break
@@ -226,7 +250,7 @@ def _laid_out(writer: ArrayWriter, boxes: list[tuple[Box, Array]], spec: Spec) -
 
 
 def _extent(box: tuple[Box, Array], axis: int) -> tuple[int, int]:
-    (firsts, sizes), _ = box
+    (firsts, sizes, _), _ = box
     return firsts[axis], sizes[axis]
 
 
@@ -241,8 +265,8 @@ def _row_of(
             parts.append(_zeros(writer, spec, axis, first - end))
         narrow = Spec((*spec.shape[:axis], size, *spec.shape[axis + 1 :]), spec.dtype)
         at_zero = [
-            (((*firsts[:axis], 0, *firsts[axis + 1 :]), sizes), value)
-            for (firsts, sizes), value in group
+            (((*firsts[:axis], 0, *firsts[axis + 1 :]), sizes, steps), value)
+            for (firsts, sizes, steps), value in group
         ]
         portion = _laid_out(writer, at_zero, narrow)
         if portion is None:
@@ -260,10 +284,13 @@ def _zeros(writer: ArrayWriter, spec: Spec, axis: int, count: int) -> Array:
 
 
 def _padded(writer: ArrayWriter, box: Box, value: Array, spec: Spec) -> Array:
-    firsts, sizes = box
+    firsts, sizes, steps = box
     value = writer.reshaped(value, sizes)
-    behind = [n - f - m for n, f, m in zip(spec.shape, firsts, sizes, strict=True)]
-    return writer.padded(value, firsts, behind) if any(firsts) or any(behind) else value
+    ends = [f + s * (m - 1) + 1 for f, s, m in zip(firsts, steps, sizes, strict=True)]
+    behind = [n - end for n, end in zip(spec.shape, ends, strict=True)]
+    if not any(firsts) and not any(behind) and value.shape == spec.shape:
+        return value
+    return writer.padded(value, firsts, behind, [step - 1 for step in steps])
 
 
 def _scattered(

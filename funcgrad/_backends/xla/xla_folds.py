@@ -40,7 +40,7 @@ def _reduced(m: XlaAlgebra, fold: Fold, x: Array, spec: Spec, axis: Sequence[int
             return _REDUCE[name](lax)(x, [*axis])
     places = {folds.FIRST_GREATEST: "argmax", folds.FIRST_LEAST: "argmin"}
     for known, name in places.items():
-        if fold is known:
+        if fold is known and x.dtype.kind != "c":
             row, _ = in_a_row(writer, x, axis)
             if row.dtype == _BOOL:
                 row = writer.cast_to(row, np.dtype(np.uint8))

@@ -24,6 +24,8 @@ _BOOL: Final = np.dtype(np.bool_)
 class XlaWriter:
     """The array operations that ``array_code`` needs. It has no state."""
 
+    spreads = True
+
     def __init__(self) -> None:
         self.jax = jax_library()
         self.lax = self.jax.lax
@@ -100,9 +102,11 @@ class XlaWriter:
         """Concatenate arrays along an axis."""
         return parts[0] if len(parts) == 1 else self.lax.concatenate(parts, axis)
 
-    def padded(self, x: Array, before: Sequence[int], behind: Sequence[int]) -> Array:
-        """Put zeros around an array, along each axis before and behind it."""
-        sizes = [(*pair, 0) for pair in zip(before, behind, strict=True)]
+    def padded(
+        self, x: Array, before: Sequence[int], behind: Sequence[int], between: Sequence[int]
+    ) -> Array:
+        """Put zeros around an array, along each axis before, behind and between its elements."""
+        sizes = [*zip(before, behind, between, strict=True)]
         return self.lax.pad(x, np.zeros((), x.dtype), sizes)
 
     def added(self, x: Array, y: Array) -> Array:

@@ -105,6 +105,8 @@ class GraphWriter:
         The state of the outer graph, whose values this graph may read.
     """
 
+    spreads = False
+
     def __init__(self, name: str, opset: int, shared: _Shared | None = None) -> None:
         self.name = name
         self.shared = _Shared(opset) if shared is None else shared
@@ -264,13 +266,16 @@ class GraphWriter:
         shape = (*parts[0].shape[:axis], size, *parts[0].shape[axis + 1 :])
         return self.node("Concat", parts, Spec(shape, parts[0].dtype), axis=axis)
 
-    def padded(self, x: Symbol, before: Sequence[int], behind: Sequence[int]) -> Symbol:
+    def padded(
+        self, x: Symbol, before: Sequence[int], behind: Sequence[int], between: Sequence[int]
+    ) -> Symbol:
         """Put zeros around a value, along each axis before and behind it."""
+        assert not any(between)
         sizes = zip(before, x.shape, behind, strict=True)
         spec = Spec(tuple([sum(size) for size in sizes]), x.dtype)
         if spec.dtype.kind == "b" or (spec.dtype.itemsize < 4 and spec.dtype.kind in "iu"):
             wide = self.cast_to(x, np.dtype(np.int32))
-            return self.cast_to(self.padded(wide, before, behind), spec.dtype)
+            return self.cast_to(self.padded(wide, before, behind, between), spec.dtype)
         return self.node("Pad", [x, self.integers([*before, *behind])], spec)
 
     def added(self, x: Symbol, y: Symbol) -> Symbol:
