@@ -61,7 +61,12 @@ DEFERRED_IMPORTS: Mapping[str, frozenset[str]] = {
     "funcgrad._backends.numpy.backend": frozenset({"funcgrad._forms.python_module"}),
     # Machine code, which needs a package of its own; and NumPy's backend, which that spares.
     "funcgrad._backends.choice": frozenset(
-        {"funcgrad._backends.native.native_backend", "funcgrad._backends.numpy.backend"}
+        {
+            "funcgrad._backends.native.native_backend",
+            "funcgrad._backends.numpy.backend",
+            "funcgrad._backends.xla.jax_library",
+            "funcgrad._backends.xla.xla_backend",
+        }
     ),
     "funcgrad._staging.loop_programs": frozenset(
         {"funcgrad._backends.numpy.backend", "funcgrad._backends.numpy.prepare"}
@@ -838,8 +843,10 @@ KNOWN_ANY: Mapping[str, int] = {
     "funcgrad.tensor": 29,
     "funcgrad._backends": 1,
     "funcgrad.compat.autograd": 38,
+    "funcgrad._backends.array_code": 3,
     "funcgrad._backends.native": 5,
     "funcgrad._backends.numpy": 4,
+    "funcgrad._backends.xla": 50,  # arrays and modules of JAX's
     "funcgrad._control": 43,
     "funcgrad.debug": 3,
     "funcgrad.nn": 23,

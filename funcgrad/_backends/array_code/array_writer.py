@@ -62,7 +62,7 @@ class ArrayWriter(Protocol):
         ...
 
     def added(self, x: Array, y: Array) -> Array:
-        """Add arrays of one dtype, which broadcast."""
+        """Add arrays of one dtype, which broadcast; the sum of booleans is their union."""
         ...
 
     def taken(self, flat: Array, places: Array) -> Array:

@@ -10,12 +10,9 @@ dtype('float64')
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from typing import Any, Final
+from typing import Any
 
 from funcgrad._hints.optional_packages import optional_package
-
-REQUIREMENT: Final = "jax>=0.8,<0.11"
-"""The versions with ``jax.enable_x64``, up to the last one with which the tests ran."""
 
 
 def jax_library() -> Any:

@@ -25,8 +25,8 @@ from funcgrad._backends.xla.xla_folds import multiplied, reduced, scanned
 from funcgrad._backends.xla.xla_forms import by_form
 from funcgrad._backends.xla.xla_loops import Outcome, chosen, grows, looped
 from funcgrad._backends.xla.xla_matrices import from_factors
-from funcgrad._backends.xla.xla_places import UntranslatableError, gathered, scattered
-from funcgrad._backends.xla.xla_writer import XlaWriter
+from funcgrad._backends.xla.xla_places import gathered, scattered
+from funcgrad._backends.xla.xla_writer import UntranslatableError, XlaWriter
 from funcgrad._core.specs import Spec
 from funcgrad._core.structure.structures import (
     EFFECT,

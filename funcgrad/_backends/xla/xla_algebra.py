@@ -130,7 +130,7 @@ class XlaAlgebra(UfuncAlgebra):
     def _compared(self, ufunc: np.ufunc, operands: Sequence[Element]) -> Element:
         """Compare uint64 with int64: negative numbers are less than all others."""
         place = [x.dtype.kind for x in operands].index("i")
-        below = operands[place] < 0
+        below = self.apply(np.less, operands[place], 0)
         bits = [self.astype(x, np.dtype(np.uint64)) for x in operands]
         less = [0 if k == place else 1 for k in (0, 1)]
         return self.where(below, np.bool_(ufunc(*less)), self.apply(ufunc, *bits))

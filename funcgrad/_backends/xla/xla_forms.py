@@ -13,8 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from funcgrad._backends.array_code.array_writer import Array
-from funcgrad._backends.xla.xla_places import UntranslatableError
-from funcgrad._backends.xla.xla_writer import XlaWriter, filled
+from funcgrad._backends.xla.xla_writer import UntranslatableError, XlaWriter, filled
 from funcgrad._core.specs import Spec
 from funcgrad._core.structure.opaque_forms import Ordering, RowProducts, WindowProducts
 from funcgrad._core.structure.structures import AlongAxis, Opaque

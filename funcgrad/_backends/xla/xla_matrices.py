@@ -12,8 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from funcgrad._backends.array_code.array_writer import Array
-from funcgrad._backends.xla.xla_places import UntranslatableError
-from funcgrad._backends.xla.xla_writer import XlaWriter, filled
+from funcgrad._backends.xla.xla_writer import UntranslatableError, XlaWriter, filled
 from funcgrad._core.specs import Spec
 from funcgrad._core.structure.factorizations import Factorization, Factors, FromFactors
 
@@ -45,7 +44,7 @@ def from_factors(
             outs = [factor()]
         case FromFactors.DETERMINANT:
             outs = [lax.mul(sign, lax.reduce_prod(diagonal, [diagonal.ndim - 1]))]
-        case FromFactors.LOGARITHM:
+        case _:
             size = lax.abs(diagonal)
             phases = lax.div(diagonal, writer.cast_to(size, dtype))
             last = [diagonal.ndim - 1]

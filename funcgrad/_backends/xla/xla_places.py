@@ -15,7 +15,7 @@ import numpy as np
 from funcgrad._backends.array_code.array_writer import Array
 from funcgrad._backends.array_code.moved_boxes import offsets, window
 from funcgrad._backends.xla.xla_algebra import XlaAlgebra
-from funcgrad._backends.xla.xla_writer import filled
+from funcgrad._backends.xla.xla_writer import UntranslatableError, filled
 from funcgrad._core.specs import Shape, Spec
 from funcgrad._core.structure import folds
 from funcgrad._core.structure.folds import Fold
@@ -241,7 +241,3 @@ def _scatter_of(lax: Any, fold: Fold | None) -> Any:
         if fold is known:
             return scatter
     raise UntranslatableError("XLA scatters with sums, products and extrema only")
-
-
-class UntranslatableError(Exception):
-    """XLA has no operations for an equation: it is called back."""

@@ -21,6 +21,10 @@ from funcgrad._core.specs import Shape
 _BOOL: Final = np.dtype(np.bool_)
 
 
+class UntranslatableError(Exception):
+    """XLA has no operations for an equation: it is called back."""
+
+
 class XlaWriter:
     """The array operations that ``array_code`` needs. It has no state."""
 
@@ -112,7 +116,8 @@ class XlaWriter:
     def added(self, x: Array, y: Array) -> Array:
         """Add arrays of one dtype, which broadcast."""
         shape = np.broadcast_shapes(x.shape, y.shape)
-        return self.lax.add(self.expanded(x, shape), self.expanded(y, shape))
+        add = self.lax.bitwise_or if x.dtype == _BOOL else self.lax.add
+        return add(self.expanded(x, shape), self.expanded(y, shape))
 
     def taken(self, flat: Array, places: Array) -> Array:
         """Read the elements of a vector at places, all inside."""
@@ -127,7 +132,7 @@ class XlaWriter:
         numbers = self.lax.ScatterDimensionNumbers(
             update_window_dims=(), inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,)
         )
-        scatter = self.lax.scatter_add if adds else self.lax.scatter
+        scatter = self.lax.scatter_add if adds and flat.dtype != _BOOL else self.lax.scatter
         places = self.reshaped(places, (*places.shape, 1))
         return scatter(flat, places, updates, numbers, mode="promise_in_bounds")
 

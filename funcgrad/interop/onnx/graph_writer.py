@@ -280,7 +280,11 @@ class GraphWriter:
 
     def added(self, x: Symbol, y: Symbol) -> Symbol:
         """Add values of one dtype, which broadcast."""
-        return self.node("Add", [x, y], Spec(np.broadcast_shapes(x.shape, y.shape), x.dtype))
+        spec = Spec(np.broadcast_shapes(x.shape, y.shape), x.dtype)
+        if spec.dtype.kind in "iu" and spec.dtype.itemsize < 4:
+            wide = [self.cast_to(value, np.dtype(np.int32)) for value in (x, y)]
+            return self.cast_to(self.added(*wide), spec.dtype)
+        return self.node("Or" if spec.dtype.kind == "b" else "Add", [x, y], spec)
 
     def taken(self, flat: Symbol, places: Symbol) -> Symbol:
         """Read the elements of a vector at places."""
