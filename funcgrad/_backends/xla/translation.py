@@ -118,10 +118,10 @@ class Translation:
                     self.algebra, places, structure.fold, base, updates, operands, spec
                 )
                 return [out], ok
-        (spec,) = equation.results if len(equation.results) == 1 else (None,)
-        if spec is None:
+        if len(equation.results) != 1:
             raise UntranslatableError("it has several results")
-        return [self._by_structure(structure, params, operands, specs, spec)], None
+        out = self._by_structure(structure, params, operands, specs, equation.results[0])
+        return [out], None
 
     def _by_structure(
         self,

@@ -132,8 +132,8 @@ class XlaAlgebra(UfuncAlgebra):
         place = [x.dtype.kind for x in operands].index("i")
         below = self.apply(np.less, operands[place], 0)
         bits = [self.astype(x, np.dtype(np.uint64)) for x in operands]
-        less = [0 if k == place else 1 for k in (0, 1)]
-        return self.where(below, np.bool_(ufunc(*less)), self.apply(ufunc, *bits))
+        outcome = ufunc(*[int(k != place) for k in (0, 1)])
+        return self.where(below, np.bool_(outcome), self.apply(ufunc, *bits))
 
     def chosen(self, condition: Element, x: Element, y: Element) -> Number:
         """Write ``where``."""

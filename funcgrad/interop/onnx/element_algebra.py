@@ -61,7 +61,8 @@ class ElementAlgebra(UfuncAlgebra):
 
     def chosen(self, condition: Element, x: Element, y: Element) -> Number:
         """Write ``where``, by bits or in a dtype that runtimes support."""
-        dtype, truth, both = x.dtype, condition, [x, y]
+        dtype, both = x.dtype, [x, y]
+        truth: Number = condition
         if dtype == _BOOL:
             return (truth & x) | (~truth & y)
         if dtype.kind in "iu" and dtype != np.int32:  # the same bits in a supported dtype
