@@ -432,8 +432,8 @@ def jit(
     backend : Backend or str, optional
         The compiler of programs, or its name. ``"native"`` compiles to machine code, and is the
         default if ``funcgrad[native]`` is installed (see ``funcgrad/_backends/native/README.md``);
-        ``"numpy"`` needs only NumPy. Or an object with the five members of
-        ``funcgrad._backends.interface.Backend``.
+        ``"numpy"`` needs only NumPy; ``"xla"`` compiles by JAX (``funcgrad[xla]``). Or an object
+        with the five members of ``funcgrad._backends.interface.Backend``.
     relaxed : bool
         If true, results may differ in their last digits to save work: factors are grouped, shared,
         and moved out of sums. If false, only sums, matrix products and derivatives of ``prod`` may

@@ -79,7 +79,7 @@ _BOOLEAN: Final[Mapping[str, str]] = MappingProxyType(
         "multiply": "bitwise_and",
     }
 )
-"""The same for booleans."""
+"""Functions of NumPy's that booleans have under other names."""
 
 _COMPOSED: Final = frozenset(
     {"copysign", "fmod", "floor_divide", "gcd", "hypot", "ldexp", "remainder", "trunc"}

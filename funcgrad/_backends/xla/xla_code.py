@@ -61,7 +61,7 @@ class XlaCode:
             options = {"in_shardings": place, "out_shardings": place}
         with wide_dtypes():
             self._stored = [jax.device_put(embedded(program.constants[k]), device) for k in large]
-            number = jax.ShapeDtypeStruct((), np.int64)
+            number = jax.ShapeDtypeStruct((), np.int32)
             self._lowered = jax.jit(traced, **options).lower(number, self._stored, *specs)
         self._compiled: Any = None
 
@@ -93,7 +93,7 @@ class XlaCode:
 
     def _run_with_calls(self, inputs: Sequence[Any]) -> list[Any]:
         number = self.calls.number()
-        with wide_dtypes():
+        with self.calls.lock, wide_dtypes():
             outs: list[Any] = self._compiled(number, self._stored, *inputs)
             jax_library().block_until_ready(outs)
             if self.calls.has_effects:
@@ -105,11 +105,11 @@ class XlaCode:
         """Whether the program's control flow holds, from the results that follow the outputs."""
         if not self._guards:
             return True
-        found = dict(zip(self._guarded, map(np.asarray, outs), strict=False))
-        return all(guard.holds(guard.finds(found[guard.variable])) for guard in self._guards)
+        numbers = dict(zip(self._guarded, map(np.asarray, outs), strict=False))
+        return all(guard.holds(guard.finds(numbers[guard.variable])) for guard in self._guards)
 
 
-_NO_CALL: Final = np.int64(0)
+_NO_CALL: Final = np.int32(0)
 
 
 def _is_large(value: Any) -> bool:

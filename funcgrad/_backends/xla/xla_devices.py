@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -20,6 +19,7 @@ from funcgrad._backends.xla.jax_library import jax_library, wide_dtypes
 from funcgrad._backends.xla.xla_backend import prepared
 from funcgrad._backends.xla.xla_code import XlaCode
 from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._base.locks import cached_property
 from funcgrad._core.trace import Raw
 from funcgrad._programs.equation import Equation
 from funcgrad._programs.program import Program
@@ -117,10 +117,18 @@ class _memory_errors:  # noqa: N801 - a context, which costs less as a class tha
             raise MemoryError(str(error).splitlines()[0]) from error
 
 
-@cache
 def xla_devices() -> tuple[XlaDevice, ...]:
     """The devices of this process, accelerators first."""
-    return tuple(_devices())
+    return _DEVICES.devices
+
+
+class _Devices:
+    """The devices of JAX's, found out once."""
+
+    @cached_property
+    def devices(self) -> tuple[XlaDevice, ...]:
+        """The devices, the same objects each time."""
+        return tuple(_devices())
 
 
 def _devices() -> Iterator[XlaDevice]:
@@ -132,3 +140,6 @@ def _devices() -> Iterator[XlaDevice]:
             continue
         for number, device in enumerate(devices):
             yield XlaDevice(f"xla:{platform}:{number}", device)
+
+
+_DEVICES: Final = _Devices()

@@ -25,7 +25,7 @@ _BOOL: Final = np.dtype(np.bool_)
 _INT64: Final = np.dtype(np.int64)
 
 
-class _Layout(NamedTuple):
+class _Windows(NamedTuple):
     """Which axes of an array integers choose along, and which axes of the places are windows.
 
     Attributes
@@ -43,7 +43,7 @@ class _Layout(NamedTuple):
     sizes: tuple[int, ...]
 
 
-def _layout(shape: Shape, places: Places) -> _Layout | None:
+def _layout(shape: Shape, places: Places) -> _Windows | None:
     """How windows of an array are chosen; None if places are no such windows."""
     steps = dense_strides(shape)
     axes: list[int] = []
@@ -67,10 +67,10 @@ def _layout(shape: Shape, places: Places) -> _Layout | None:
             return None
         windows.append(k)
         whole.append(axis)
-    rest = [a for a, n in enumerate(shape) if a not in axes and a not in whole and n != 1]
-    if places.start or rest or whole != sorted(whole):
+    others = [a for a, n in enumerate(shape) if a not in axes and a not in whole and n != 1]
+    if places.start or others or whole != sorted(whole):
         return None
-    return _Layout(axes, windows, tuple([n if a in whole else 1 for a, n in enumerate(shape)]))
+    return _Windows(axes, windows, tuple([n if a in whole else 1 for a, n in enumerate(shape)]))
 
 
 class Chosen(NamedTuple):
@@ -82,7 +82,7 @@ class Chosen(NamedTuple):
     axes : list of int
         The axes of the coordinates.
     windows : list of int
-        See ``_Layout``.
+        See ``_Windows``.
     sizes : tuple of int
     inside : array or None
         Whether all integers are in bounds; None if they need not be.

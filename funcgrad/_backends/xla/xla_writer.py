@@ -83,9 +83,9 @@ class XlaWriter:
             return x
         axes = range(len(shape) - len(x.shape), len(shape))
         if any(n != shape[a] for n, a in zip(x.shape, axes, strict=True)):
-            kept = [a for n, a in zip(x.shape, axes, strict=True) if n == shape[a]]
-            sizes = tuple([shape[a] for a in kept])
-            return self.lax.broadcast_in_dim(self.reshaped(x, sizes), shape, kept)
+            whole = [a for n, a in zip(x.shape, axes, strict=True) if n == shape[a]]
+            sizes = tuple([shape[a] for a in whole])
+            return self.lax.broadcast_in_dim(self.reshaped(x, sizes), shape, whole)
         return self.lax.broadcast_in_dim(x, shape, [*axes])
 
     def sliced(self, x: Array, axis: int, start: int, count: int, step: int = 1) -> Array:
