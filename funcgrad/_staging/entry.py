@@ -166,7 +166,7 @@ class _Arguments:
         leaf_type, kind = self.form.leaves[self.leaves], self.form.kinds[self.leaves]
         self.leaves += 1
         if leaf_type is Resident:
-            self.resident(value, self.named(text), *kind)
+            self.resident(value, self.named(text), kind)
             return
         if leaf_type is Tensor:
             name = self.named(text)
@@ -190,8 +190,8 @@ class _Arguments:
             body.line(f"if not {value}.flags.carray:", 2)
             body.line(f"{value} = {body.name(freeze)}({value})", 3)
 
-    def resident(self, value: str, name: str, shape: Shape, char: str, device: Any) -> None:
-        body = self.body
+    def resident(self, value: str, name: str, kind: Any) -> None:
+        body, (shape, char, device) = self.body, kind
         other = f"{name}._trace is not {body.name(device)}"
         self.refuse(f"type({name}) is not {body.name(Resident)} or {other}")
         body.line(f"{value} = {name}._value", 2)

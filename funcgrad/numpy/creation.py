@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from funcgrad._core.specs import ShapeLike, broadcast_shapes, dtype_of, shape_of
-from funcgrad._core.trace import RAW, concrete
+from funcgrad._core.trace import RAW, beside, concrete
 from funcgrad._core.users_values import checked_dtype, explained, is_weak, operand
 from funcgrad._hints.lookup import answering
 from funcgrad._primitives.broadcasting import broadcast_to
@@ -300,6 +300,22 @@ def _like(
     )
 
 
+def _alike(
+    build: Callable[..., Tensor],
+    number: int,
+    a: ArrayLike,
+    dtype: DTypeLike | None,
+    shape: ShapeLike | None,
+    device: str | None,
+) -> Tensor:
+    """Zeros or ones of the shape and the dtype of an array, on its device."""
+    sizes, kind = _like(a, dtype, shape, f"{build.__name__}_like")
+    value = beside(kind.type(number), operand(a, build.__name__))
+    if type(value) in RAW or device is not None:
+        return build(sizes, kind, device=device)
+    return full(sizes, value)
+
+
 def zeros_like(
     a: ArrayLike,
     dtype: DTypeLike | None = None,
@@ -314,7 +330,7 @@ def zeros_like(
     >>> zeros_like([1.0, 2.0])
     Tensor([0., 0.])
     """
-    return zeros(*_like(a, dtype, shape, "zeros_like"), device=device)
+    return _alike(zeros, 0, a, dtype, shape, device)
 
 
 def ones_like(
@@ -331,7 +347,7 @@ def ones_like(
     >>> ones_like([3, 4])
     Tensor([1, 1])
     """
-    return ones(*_like(a, dtype, shape, "ones_like"), device=device)
+    return _alike(ones, 1, a, dtype, shape, device)
 
 
 def empty_like(
@@ -349,7 +365,7 @@ def empty_like(
     >>> empty_like([3.0])
     Tensor([0.])
     """
-    return empty(*_like(prototype, dtype, shape, "empty_like"), device=device)
+    return _alike(empty, 0, prototype, dtype, shape, device)
 
 
 def full_like(
@@ -368,7 +384,10 @@ def full_like(
     Tensor([7., 7.])
     """
     sizes, kind = _like(a, dtype, shape, "full_like")
-    return full(sizes, fill_value, kind, device=device)
+    value = operand(fill_value, "full_like")
+    if type(value) in RAW and not shape_of(value):
+        value = beside(value, operand(a, "full_like"))
+    return full(sizes, value, kind, device=device)
 
 
 @answering

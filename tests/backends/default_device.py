@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from funcgrad._backends.devices import device as device_module
-from funcgrad._backends.devices.device import Device
 from funcgrad._backends.devices.placement import device_of
 from funcgrad._backends.devices.resident import Resident
 from funcgrad._base.users_line import users_line

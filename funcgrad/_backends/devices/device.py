@@ -36,6 +36,7 @@ from funcgrad.tensor.tensor import Tensor, wrap
 
 _MOST: Final = 4096
 """The most operations whose programs a device keeps."""
+_MOST_CONSTANTS: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ class Device(Trace):
         None for the host.
     """
 
-    __slots__ = ("_programs", "_told", "backend", "calls_host", "name")
+    __slots__ = ("_constants", "_programs", "_told", "backend", "calls_host", "name")
     has_numbers = True
     is_remote = True
 
@@ -78,6 +79,7 @@ class Device(Trace):
         self.calls_host = calls_host
         self._programs: dict[Hashable, _Ready] = {}
         self._told: set[str] = set()
+        self._constants: dict[Hashable, Tensor] = {}
 
     @property
     def title(self) -> str:  # type: ignore[override]
@@ -127,6 +129,19 @@ class Device(Trace):
         """Copy an array or a tensor to this device; a Python number stays as it is."""
         return leaf if type(leaf) in NUMBERS else self.place(leaf)
 
+    def constant(self, raw: Raw) -> Value:
+        """A constant on this device; numbers are copied there once."""
+        array = np.asarray(raw)
+        if array.ndim:
+            return self.place(raw)
+        key = array.dtype.char, array.tobytes()
+        known = self._constants.get(key)
+        if known is None:
+            if len(self._constants) >= _MOST_CONSTANTS:
+                self._constants = {}
+            known = self._constants[key] = self.place(array[()])
+        return known
+
     def fetched(self, handle: object) -> Raw:
         """A raw copy of an array on this device."""
         array = np.asarray(self.backend.get(handle))
@@ -170,7 +185,9 @@ class Device(Trace):
         self, primitive: Primitive, args: tuple[Value, ...], params: Mapping[str, Any]
     ) -> Value:
         """Run an operation on the device."""
-        kinds, inputs, origin = [], [], ""
+        kinds: list[Hashable] = []
+        inputs: list[Any] = []
+        origin = ""
         for arg in args:
             if type(arg) is Resident:
                 held = arg._value

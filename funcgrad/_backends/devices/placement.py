@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from importlib.util import find_spec
 from itertools import count
 from typing import Any, Final, Literal, TypeAlias, TypeVar
@@ -21,6 +22,9 @@ DeviceLike: TypeAlias = Device | DeviceBackend | str
 
 HOST: Final = Device("cpu")
 """The device of tensors that are not put elsewhere."""
+
+_ENGINE: Final = "funcgrad._backends.xla.xla_devices"
+"""The module of the devices of XLA, which is loaded when one is asked for."""
 
 _MEMBERS: Final = ("name", "supports", "prepare", "compile", "inspect", "put", "get", "lacks")
 
@@ -74,11 +78,10 @@ def devices() -> tuple[Device, ...]:
 
 
 def _backends() -> tuple[DeviceBackend, ...]:
-    if find_spec("jax") is None or find_spec("funcgrad._backends.xla") is None:
+    if find_spec("jax") is None or find_spec(_ENGINE.rpartition(".")[0]) is None:
         return ()
-    from funcgrad._backends.xla.xla_devices import xla_devices
-
-    return xla_devices()
+    backends: tuple[DeviceBackend, ...] = import_module(_ENGINE).xla_devices()
+    return backends
 
 
 def device_of(device: Any, operation: str, calls_host: bool = True) -> Device:
