@@ -40,7 +40,6 @@ from funcgrad._backends.interface import MISS, Compiled
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._base.floating_errors import ERROR_STATE, quiet
 from funcgrad._core.pytrees import Structure
-from funcgrad._core.specs import Shape
 from funcgrad._core.trace import RAW, Value
 from funcgrad._core.users_values import GREATEST, LEAST, REFUSALS, freeze
 from funcgrad._programs.program import Program

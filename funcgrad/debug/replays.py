@@ -349,7 +349,7 @@ def replay(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[st
     return trace
 
 
-FOLLOWED: Final = (np.ndarray, np.generic, float, complex)
+FOLLOWED: Final = (Resident, np.ndarray, np.generic, float, complex)
 """The types that are followed besides tensors; integers and booleans may be static."""
 
 

@@ -185,7 +185,7 @@ class Device(Trace):
         self, primitive: Primitive, args: tuple[Value, ...], params: Mapping[str, Any]
     ) -> Value:
         """Run an operation on the device."""
-        kinds: list[Hashable] = []
+        kinds: list[Any] = []
         inputs: list[Any] = []
         origin = ""
         for arg in args:

@@ -17,7 +17,7 @@ import numpy as np
 from funcgrad._core.specs import Shape, Spec
 from funcgrad._core.trace import Raw
 from funcgrad.errors import DlpackError
-from funcgrad.tensor.tensor import Tensor
+from funcgrad.tensor.tensor import Tensor, wrap
 
 _new: Final[Any] = object.__new__
 
@@ -72,6 +72,12 @@ class Resident(Tensor):
 
     def _reveal(self, use: str, exact: bool) -> Raw:
         return self._value._value
+
+    def to_device(self, device: Any, /, *, stream: Any = None) -> Any:
+        """Copy the tensor to the host, ``"cpu"``, or to a device of ``fg.devices()``."""
+        if device == "cpu" and stream is None:
+            return wrap(self._reveal("to_device", exact=True))
+        return super().to_device(device, stream=stream)
 
     def __repr__(self) -> str:
         return f"Tensor({Spec(self.shape, self.dtype)} on {self._trace.name})"
