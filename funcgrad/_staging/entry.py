@@ -164,7 +164,7 @@ class _Arguments:
         body, value = self.body, f"v{self.leaves}"
         leaf_type, kind = self.form.leaves[self.leaves], self.form.kinds[self.leaves]
         self.leaves += 1
-        if leaf_type is Resident:
+        if leaf_type is Resident and not isinstance(kind, type):
             self.resident(value, self.named(text), kind)
             return
         if leaf_type is Tensor:
@@ -189,7 +189,7 @@ class _Arguments:
             body.line(f"if not {value}.flags.carray:", 2)
             body.line(f"{value} = {body.name(freeze)}({value})", 3)
 
-    def resident(self, value: str, name: str, kind: Any) -> None:
+    def resident(self, value: str, name: str, kind: tuple[Any, ...]) -> None:
         body, (shape, char, device) = self.body, kind
         other = f"{name}._trace is not {body.name(device)}"
         self.refuse(f"type({name}) is not {body.name(Resident)} or {other}")

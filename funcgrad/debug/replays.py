@@ -218,7 +218,7 @@ class Replay(Trace):
                 self.outs.append((pytrees.key_path_text(path), raw, place or self._constant(raw)))
 
 
-def on_host(value: Any) -> Any:
+def on_host(value: object) -> Any:
     """Copy the elements of a tensor on a device; any other object is returned unchanged."""
     return value._value._value if type(value) is Resident else value
 

@@ -202,7 +202,7 @@ def load(
     ArgumentError
         The layout is unknown, or it is "torch" and ``like`` is missing.
     DeviceError
-        There is no such device.
+        The device does not exist.
 
     Warns
     -----

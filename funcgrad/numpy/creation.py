@@ -301,18 +301,18 @@ def _like(
 
 
 def _alike(
-    build: Callable[..., Tensor],
     number: int,
-    a: ArrayLike,
+    a: Tensor,
     dtype: DTypeLike | None,
     shape: ShapeLike | None,
     device: str | None,
+    operation: str,
 ) -> Tensor:
-    """Zeros or ones of the shape and the dtype of an array, on its device."""
-    sizes, kind = _like(a, dtype, shape, f"{build.__name__}_like")
-    value = beside(kind.type(number), operand(a, build.__name__))
+    """A number in the shape and the dtype of a traced array, on the array's device."""
+    sizes, kind = _like(a, dtype, shape, operation)
+    value = beside(kind.type(number), a)
     if type(value) in RAW or device is not None:
-        return build(sizes, kind, device=device)
+        return (ones if number else zeros)(sizes, kind, device=device)
     return full(sizes, value)
 
 
@@ -330,7 +330,9 @@ def zeros_like(
     >>> zeros_like([1.0, 2.0])
     Tensor([0., 0.])
     """
-    return _alike(zeros, 0, a, dtype, shape, device)
+    if type(a) is not Tensor and isinstance(a, Tensor):
+        return _alike(0, a, dtype, shape, device, "zeros_like")
+    return zeros(*_like(a, dtype, shape, "zeros_like"), device=device)
 
 
 def ones_like(
@@ -347,7 +349,9 @@ def ones_like(
     >>> ones_like([3, 4])
     Tensor([1, 1])
     """
-    return _alike(ones, 1, a, dtype, shape, device)
+    if type(a) is not Tensor and isinstance(a, Tensor):
+        return _alike(1, a, dtype, shape, device, "ones_like")
+    return ones(*_like(a, dtype, shape, "ones_like"), device=device)
 
 
 def empty_like(
@@ -365,7 +369,7 @@ def empty_like(
     >>> empty_like([3.0])
     Tensor([0.])
     """
-    return _alike(empty, 0, prototype, dtype, shape, device)
+    return zeros_like(prototype, dtype, device=device, shape=shape)
 
 
 def full_like(

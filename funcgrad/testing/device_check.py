@@ -15,7 +15,7 @@ from funcgrad._core.specs import DTYPES, spec_of
 from funcgrad._staging.jit import jit
 from funcgrad._transforms.batch import vmap
 from funcgrad._transforms.reverse import grad
-from funcgrad.tensor.tensor import tensor
+from funcgrad.tensor.tensor import Tensor, tensor
 from funcgrad.testing.backend_results import Wrong, compare_numbers, compare_trees
 
 _CALLS: Final = 4
@@ -70,7 +70,7 @@ def _check_operations(device: Device) -> bool:
     x = np.linspace(0.5, 1.0, 12).reshape(3, 4)
     on_device = device.place(x)
 
-    def f(x: Any) -> Any:
+    def f(x: Tensor) -> Tensor:
         y = fnp.sin(x) @ x.T if x[0, 0] > 0 else x
         return fnp.sum(y * y)
 

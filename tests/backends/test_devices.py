@@ -288,12 +288,9 @@ def _refused(device: FakeDevice) -> Iterator[tuple[Callable[[], object], type[Ex
 
 def test_mistakes_are_refused(device: FakeDevice) -> None:
     for number, (call, kind, text) in enumerate(_refused(device)):
-        try:
+        with pytest.raises(kind) as raised:
             call()
-        except kind as error:
-            assert re.search(text, str(error)), f"case {number}: {error}"
-        else:
-            pytest.fail(f"case {number} is not refused")
+        assert re.search(text, str(raised.value)), f"case {number}: {raised.value}"
 
 
 def test_numbers_and_lists_are_taken_along(device: FakeDevice) -> None:

@@ -18,10 +18,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from funcgrad._backends.devices.resident import Held, Resident
-from funcgrad._backends.interface import Compiled, DeviceBackend
+from funcgrad._backends.devices.resident import HeldArray, Resident
+from funcgrad._backends.interface import Compiled, DeviceBackend, Handle
 from funcgrad._base.fast_dataclass import dataclass
-from funcgrad._base.users_line import is_users, users_line, warn_user
+from funcgrad._base.users_line import all_arguments_of, is_users, users_line, warn_user
 from funcgrad._core import pytrees
 from funcgrad._core.primitive import Primitive
 from funcgrad._core.specs import Spec, spec_of
@@ -161,15 +161,15 @@ class Device(Trace):
         DeviceError
             An argument is on another device.
         """
-        found: list[Any] = []
+        handles: list[Any] = []
         for arg in args:
             if type(arg) is not Resident:
-                found.append(concrete(arg))
+                handles.append(concrete(arg))
                 continue
             if arg._trace is not self:
                 self._check_same(operation, args, arg._value)
-            found.append(arg._value.handle)
-        return found
+            handles.append(arg._value.handle)
+        return handles
 
     # A trace.
 
@@ -254,14 +254,14 @@ class Device(Trace):
         if closed:
             handles, inner = self.inputs(program.name, closed), run
 
-            def run(*inputs: Any) -> tuple[Any, ...] | None:
+            def run(*inputs: Handle) -> tuple[Any, ...] | None:
                 return inner(*inputs, *handles)
 
         return Compiled(run, warns=False, is_fresh=True, follow=self.follow)
 
     # How it works.
 
-    def _check_same(self, operation: str, args: Sequence[Value], held: Held) -> None:
+    def _check_same(self, operation: str, args: Sequence[Value], held: HeldArray) -> None:
         """Refuse a value of another device."""
         if held.device.backend is self.backend:
             return
@@ -328,7 +328,7 @@ class Device(Trace):
     def _on_host(self, program: Program) -> Callable[..., tuple[Any, ...]]:
         """Evaluate a program on the host."""
 
-        def run(*inputs: Any) -> tuple[Any, ...]:
+        def run(*inputs: Handle) -> tuple[Any, ...]:
             raw = [value if type(value) in RAW else self.fetched(value) for value in inputs]
             outs = program.evaluate(raw)
             return tuple([out if type(out) in NUMBERS else self.backend.put(out) for out in outs])
@@ -338,7 +338,7 @@ class Device(Trace):
     def _one_by_one(self, program: Program) -> Callable[..., tuple[Any, ...]]:
         """Evaluate a program equation by equation, since the host computes some of them."""
 
-        def run(*inputs: Any) -> tuple[Any, ...]:
+        def run(*inputs: Handle) -> tuple[Any, ...]:
             outs = program.evaluate(self._values(program, inputs))
             return tuple(
                 [
@@ -358,7 +358,7 @@ def _origin(args: Sequence[Value]) -> str:
     return next((arg._value.origin for arg in args if type(arg) is Resident), "")
 
 
-def described(held: Held) -> str:
+def described(held: HeldArray) -> str:
     """Where an array is, and since when, for an error message."""
     since = f"put there at {held.origin}" if held.origin else "where it was computed"
     return f"shape {held.shape} is on {held.device.name} ({since})"
@@ -406,7 +406,7 @@ def check_constant(operation: str, device: Device, origin: str) -> None:
         called, frame = frame, frame.f_back
     if frame is None or called is None:
         return
-    for leaf in _arguments(called):
+    for leaf in pytrees.leaves(all_arguments_of(called)):
         array = _array_of(leaf)
         if array is not None and array.ndim:
             raise DeviceError(
@@ -419,15 +419,6 @@ def check_constant(operation: str, device: Device, origin: str) -> None:
 
 def _is_users(frame: FrameType) -> bool:
     return is_users(frame) and not frame.f_code.co_filename.startswith("funcgrad ")
-
-
-def _arguments(frame: FrameType) -> list[Any]:
-    """The leaves of the arguments of a running function."""
-    code = frame.f_code
-    count = code.co_argcount + code.co_kwonlyargcount
-    count += bool(code.co_flags & 4) + bool(code.co_flags & 8)  # *args, **kwargs
-    variables = frame.f_locals
-    return pytrees.leaves([variables.get(name) for name in code.co_varnames[:count]])
 
 
 def _array_of(leaf: object) -> np.ndarray[Any, Any] | None:

@@ -1,10 +1,4 @@
-"""``OnHost``: a device as the backend of functions whose arguments and results are on the host.
-
->>> import funcgrad as fg
->>> from tests.backends.fake_device import FakeDevice
->>> fg.jit(lambda x: x * 2.0, backend=OnHost(FakeDevice("fake:on host")))(fg.tensor([1.0, 2.0]))
-Tensor([2., 4.])
-"""
+"""``OnHost``: a device as the backend of functions whose arguments and results are on the host."""
 
 from __future__ import annotations
 
@@ -13,7 +7,7 @@ from typing import Any
 from funcgrad._backends.devices.placement import device_of
 from funcgrad._backends.interface import Compiled, DeviceBackend
 from funcgrad._base.fast_dataclass import dataclass
-from funcgrad._core.trace import NUMBERS
+from funcgrad._core.trace import NUMBERS, Raw
 from funcgrad._programs.program import Program
 
 
@@ -46,7 +40,7 @@ class OnHost:
         device = device_of(self.backend, "jit")
         run = device.compiled(program).run
 
-        def fetched(*values: Any) -> tuple[Any, ...] | None:
+        def fetched(*values: Raw) -> tuple[Any, ...] | None:
             outs = run(*values)
             if outs is None:
                 return None
