@@ -254,7 +254,8 @@ def write_attempt(
     if check is not None:
         body.line(f"if not {body.name(check)}():")
         body.line(f"return {miss}", 2)
-    if compiled.follow or any(equation.operation.is_foreign for equation in program.equations):
+    reads_later = compiled.follow or any(e.operation.is_foreign for e in program.equations)
+    if inputs and reads_later:
         body.line("if given:")  # a device, or a rule of the user's, may read its arguments later
         body.line(f"{inputs}= {body.name(_frozen)}(({inputs}), given)", 2)
     call = f"outs = {body.name(compiled.run)}({inputs})"

@@ -97,8 +97,8 @@ def check_backend(
     >>> import funcgrad as fg
     >>> fg.testing.check_backend("numpy", kinds=("elementwise", "guards"))
     """
-    is_device = hasattr(backend, "lacks")
-    device = device_of(backend, "check_backend") if is_device else None
+    keeps: Any = backend if hasattr(backend, "lacks") else None
+    device = None if keeps is None else device_of(keeps, "check_backend")
     chosen: Backend = chosen_backend(OnHost(device.backend) if device else backend, "check_backend")
     programs = [*every_program()]
     known = [*dict.fromkeys(program.kind for program in programs), _BEHAVIOUR]

@@ -245,6 +245,7 @@ def test_jit_takes_closed_over_values_along(device: FakeDevice) -> None:
     assert device.counts.puts == before
     np.testing.assert_allclose(float(out), 2.0 * np.sum(X * table + X))
     assert fg.jit(lambda k: weights * k)(2.0).device == device.name
+    assert fg.jit(lambda: weights * 2.0)().device == device.name
 
 
 def test_guards_look_at_one_number(device: FakeDevice) -> None:
