@@ -273,7 +273,7 @@ class EscapedTracerError(TracerError):
 
 
 class DeviceError(FuncgradError, ValueError):
-    """Values are on different devices, or a device does not exist or cannot do what is asked."""
+    """Values are on different devices, or a device does not exist or lacks an operation."""
 
 
 class DeviceWarning(RuntimeWarning):

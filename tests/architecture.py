@@ -42,6 +42,10 @@ DEFERRED_IMPORTS: Mapping[str, frozenset[str]] = {
             "funcgrad._hints.other_options",
         }
     ),
+    # A device is found by its name where it is unpickled.
+    "funcgrad._backends.devices.device": frozenset({"funcgrad._backends.devices.placement"}),
+    "funcgrad._backends.devices.placement": frozenset({"funcgrad._backends.xla.xla_devices"}),
+    "funcgrad._backends.devices.resident": frozenset({"funcgrad._base.html"}),
     # A Python loop becomes an operation, which is made of transformations, as this trace is.
     "funcgrad._transforms.batch_runs": frozenset({"funcgrad._transforms.captured_loops"}),
     "funcgrad._transforms.loop_forms": frozenset(

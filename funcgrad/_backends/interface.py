@@ -31,7 +31,7 @@ Tensor(9.0)
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Final, Protocol
+from typing import Any, ClassVar, Final, Protocol, TypeAlias
 
 import numpy as np
 
@@ -184,6 +184,10 @@ class Backend(Protocol):
         ...
 
 
+Handle: TypeAlias = Any
+"""The name that a device has for an array: an object of any kind."""
+
+
 class DeviceBackend(Backend, Protocol):
     """A backend that keeps its own values: a device, such as the memory of a graphics card.
 
@@ -203,14 +207,14 @@ class DeviceBackend(Backend, Protocol):
         """Whether a compiled program may evaluate an operation on the host, in its midst."""
         ...
 
-    def put(self, array: Raw) -> Any:
+    def put(self, array: Raw) -> Handle:
         """Copy an array or a NumPy scalar to the device; return its handle.
 
         The array is never written to afterwards, so the handle may share its memory.
         """
         ...
 
-    def get(self, handle: Any) -> np.ndarray[Any, Any]:
+    def get(self, handle: Handle) -> np.ndarray[Any, Any]:
         """Copy an array to the host, after the operations that compute it.
 
         Errors of these operations are raised here at the latest.

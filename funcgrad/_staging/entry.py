@@ -40,7 +40,6 @@ from funcgrad._backends.interface import MISS, Compiled
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._base.floating_errors import ERROR_STATE, quiet
 from funcgrad._core.pytrees import Structure
-from funcgrad._core.specs import Shape
 from funcgrad._core.trace import RAW, Value
 from funcgrad._core.users_values import GREATEST, LEAST, REFUSALS, freeze
 from funcgrad._programs.program import Program
@@ -165,8 +164,8 @@ class _Arguments:
         body, value = self.body, f"v{self.leaves}"
         leaf_type, kind = self.form.leaves[self.leaves], self.form.kinds[self.leaves]
         self.leaves += 1
-        if leaf_type is Resident:
-            self.resident(value, self.named(text), *kind)
+        if leaf_type is Resident and not isinstance(kind, type):
+            self.resident(value, self.named(text), kind)
             return
         if leaf_type is Tensor:
             name = self.named(text)
@@ -190,8 +189,8 @@ class _Arguments:
             body.line(f"if not {value}.flags.carray:", 2)
             body.line(f"{value} = {body.name(freeze)}({value})", 3)
 
-    def resident(self, value: str, name: str, shape: Shape, char: str, device: Any) -> None:
-        body = self.body
+    def resident(self, value: str, name: str, kind: tuple[Any, ...]) -> None:
+        body, (shape, char, device) = self.body, kind
         other = f"{name}._trace is not {body.name(device)}"
         self.refuse(f"type({name}) is not {body.name(Resident)} or {other}")
         body.line(f"{value} = {name}._value", 2)
@@ -255,7 +254,8 @@ def write_attempt(
     if check is not None:
         body.line(f"if not {body.name(check)}():")
         body.line(f"return {miss}", 2)
-    if compiled.follow or any(equation.operation.is_foreign for equation in program.equations):
+    reads_later = compiled.follow or any(e.operation.is_foreign for e in program.equations)
+    if inputs and reads_later:
         body.line("if given:")  # a device, or a rule of the user's, may read its arguments later
         body.line(f"{inputs}= {body.name(_frozen)}(({inputs}), given)", 2)
     call = f"outs = {body.name(compiled.run)}({inputs})"

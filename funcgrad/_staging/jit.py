@@ -46,7 +46,7 @@ from funcgrad._staging.capture import Capture
 from funcgrad._staging.derived import Run, by_numpy
 from funcgrad._staging.entry import Form, argument_type, write_entry
 from funcgrad._staging.lowered import Failure, Lowered
-from funcgrad._staging.placed import Place, device_of_values, is_placed
+from funcgrad._staging.placed import Whereabouts, device_of_values, is_placed
 from funcgrad._staging.signature import Signature, make_variant
 from funcgrad._staging.static_arguments import (
     Static,
@@ -57,6 +57,7 @@ from funcgrad._staging.static_arguments import (
     split_static,
     static_places,
     with_static,
+    within_arguments,
 )
 from funcgrad._transforms.answers import OF_VALUES, UnstagedError
 from funcgrad._transforms.arguments import call_values, check_function
@@ -92,7 +93,7 @@ class Jitted(DirectlyCalled, Generic[P, R]):
         self._function: Callable[..., R] = f
         self._static = static
         self._choice = backend
-        self._place = Place(f, backend, device)
+        self._at = Whereabouts(f, backend, device)
         self._relaxed = relaxed
         self._signatures: dict[Hashable, Signature] = {}
         self._forms: dict[Form, tuple[Signature, Callable[[Any, Any], Any] | None]] = {}
@@ -122,8 +123,7 @@ class Jitted(DirectlyCalled, Generic[P, R]):
 
     def __reduce__(self) -> Any:
         """Pickle by name, as functions are; else by the function and the options of ``jit``."""
-        options = self._static, self._choice, self._relaxed, self._place.device
-        made = Jitted, (self._function, *options)
+        made = Jitted, (self._function, self._static, self._choice, self._relaxed, self._at.device)
         return importable_name(self) or made
 
     def __repr__(self) -> str:
@@ -161,7 +161,7 @@ class Jitted(DirectlyCalled, Generic[P, R]):
         parts = parts_of(structure)
         key = structure, parts, tuple([arg[:2] for arg in static]), argument_types
         variants = self._signature(key)
-        device = self._place.of(values, structure)
+        device = self._at.of(values, structure)
         inputs = values if device is None else device.inputs("jit", values)
         result: R = variants.run(inputs)
         if result is MISS:
@@ -261,7 +261,8 @@ class Jitted(DirectlyCalled, Generic[P, R]):
             )
             return MISS
         self._stagings.append(None)
-        capture = Capture(*self._roots(args, kwargs))
+        split = split_static(self._function, self._static, args, kwargs)
+        capture = Capture(self._function, *within_arguments(*split))
         try:
             program = capture.run(lambda: self._staged(args, kwargs, device), self._warn)
         except UnstagedError as error:
@@ -277,11 +278,9 @@ class Jitted(DirectlyCalled, Generic[P, R]):
             return MISS
         warn_of_loops(program, self._warn)
         program = optimize(program, self._relaxed)  # the other one's objects may go
-        if not program.is_raw and device is None:
-            static, dynamic = split_static(self._function, self._static, args, kwargs)
-            leaves, structure = pytrees.flatten(dynamic)
-            values = self._values(leaves, structure, static)
-            if (device := self._place.closed_over(program, values, structure)) is None:
+        if not program.is_raw:
+            device = self._at.closed_over(program, device, *pytrees.flatten(split[1]))
+            if device is None:
                 return MISS
         is_kept = capture.unchanged()  # else the function may have read an old or a new value
         if capture.drew():
@@ -300,11 +299,7 @@ class Jitted(DirectlyCalled, Generic[P, R]):
         def compile(derived: Program) -> Run:
             return (weak() or by_numpy)(derived, relaxed)[1].run
 
-        if device is not None:
-            ready = program, device.compiled(program, relaxed)
-        else:
-            ready = self._compiled(program, relaxed)
-        variant = make_variant(program, *ready, capture, compile)
+        variant = make_variant(program, *self._compiled(program, relaxed, device), capture, compile)
         if is_kept:
             variants.add(variant)
             self._forget()  # the general path marks it as used
@@ -337,15 +332,12 @@ class Jitted(DirectlyCalled, Generic[P, R]):
         dynamic, named = trees if device is None else pytrees.map(device.place_array, trees)
         return stage("jit", filled(self._function, static), dynamic, named)
 
-    def _roots(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
-        """The objects that the function can reach, besides the arrays in its arguments."""
-        static, dynamic = split_static(self._function, self._static, args, kwargs)
-        tokens = [token for token in pytrees.structure(dynamic).tokens if token is not None]
-        parts = [root for token in tokens for root in (token[0], token[2])]  # classes, static parts
-        return [self._function, *[value for _, _, value in static], *parts]
-
-    def _compiled(self, optimized: Program, relaxed: bool) -> tuple[Program, Compiled]:
+    def _compiled(
+        self, optimized: Program, relaxed: bool, device: Device | None = None
+    ) -> tuple[Program, Compiled]:
         """The program as the backend prepares it, and its compiled form."""
+        if device is not None:
+            return optimized, device.compiled(optimized, relaxed)
         backend = self._backend if self._backend.supports(optimized) else numpy_backend()
         if backend is not self._backend:
             self._warn(
@@ -447,8 +439,7 @@ def jit(
         depend on it. Without it the variable ``FUNCGRAD_THREADS`` decides, or the cores that the
         process may use, limited by ``OMP_NUM_THREADS``; in forks and ``multiprocessing`` it is 1.
     device : Device, str or DeviceBackend, optional
-        Arguments on the host are copied to this device at each call, and the results stay there.
-        Without it a function runs where its arguments are; see ``put``.
+        Where arguments are copied to at each call, and results stay; by default where they are.
 
     Returns
     -------

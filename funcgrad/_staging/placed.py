@@ -16,6 +16,7 @@ from funcgrad._core.trace import RAW, Value
 from funcgrad._programs.program import Program
 from funcgrad._transforms.arguments import leaf_name
 from funcgrad.errors import DeviceError
+from funcgrad.tensor.tensor import Tensor
 
 
 def is_placed(value: Value) -> bool:
@@ -29,7 +30,7 @@ def device_of_values(values: Sequence[Value]) -> Device | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Whereabouts:
     """Where a jitted function may run.
 
     Attributes
@@ -60,19 +61,22 @@ class Place:
         return device
 
     def closed_over(
-        self, program: Program, values: Sequence[Value], structure: Structure
+        self, program: Program, device: Device | None, leaves: Sequence[Any], structure: Structure
     ) -> Device | None:
-        """The device of the tensors that a program closes over; None if it closes over none, or
-        over values of transformations as well."""
+        """The device of a program that closes over tensors: the device of its arguments, or else of
+        these tensors. None if it closes over values that transformations follow."""
         closed = [constant.value for constant in program.constants]
-        device = device_of_values(closed) if all(map(is_placed, closed)) else None
-        if device is not None:
+        if not all(map(is_placed, closed)):
+            return None
+        if device is None and (device := device_of_values(closed)) is not None:
+            values = [leaf._value if type(leaf) is Tensor else leaf for leaf in leaves]
             self._check(device, values, structure)
         return device
 
     def _check(self, device: Device, values: Sequence[Value], structure: Structure) -> None:
         if not isinstance(self.choice, LateChoice) or self.choice.exact:
-            told = "exact=True" if self.choice.exact else f"backend={self.choice.name!r}"
+            is_late = isinstance(self.choice, LateChoice)
+            told = "exact=True" if is_late else f"backend={self.choice.name!r}"
             raise DeviceError(
                 f"jit: {told} is for the host, and values that the function uses are on"
                 f" {device.name}. Leave it out, or copy the values by fg.get."

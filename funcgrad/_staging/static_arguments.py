@@ -89,6 +89,13 @@ def filled(function: Callable[..., Any], static: Static) -> Callable[..., Any]:
     return call
 
 
+def within_arguments(static: Static, dynamic: object) -> list[Any]:
+    """The objects that a function reaches by its arguments, besides their arrays."""
+    tokens = [token for token in pytrees.structure(dynamic).tokens if token is not None]
+    parts = [root for token in tokens for root in (token[0], token[2])]  # classes, static parts
+    return [*[value for _, _, value in static], *parts]
+
+
 def static_places(f: Callable[..., Any], numbers: object, names: object) -> frozenset[int | str]:
     """Which arguments are static, by position and by name, from the options of ``jit``."""
     numbers = _many("static_argnums", numbers, int, "positions of arguments: integers")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from math import prod
-from typing import Any, Final, NoReturn, Self, SupportsIndex
+from typing import Any, Final, NoReturn, SupportsIndex
 
 import numpy as np
 
@@ -138,16 +138,17 @@ class Conversions(AbsentAttributes):
         """The elements as nested lists of Python numbers."""
         return np.asarray(self._reveal("t.tolist()", exact=True)).tolist()
 
-    def to_device(self, device: Any, /, *, stream: Any = None) -> Self:
+    def to_device(self, device: object, /, *, stream: object = None) -> Any:
         """Copy the tensor to a device of ``fg.devices()``; return it if it is there (array API)."""
         if stream is None and self.device == device:
             return self
-        if stream is not None or not hasattr(device, "place"):
+        place = getattr(device, "place", None)
+        if stream is not None or place is None:
             raise ArgumentError(
                 f'to_device: {device!r} is neither "cpu" nor one of fg.devices(), or there is a'
                 " stream, which no device takes. fg.put(t, name) finds a device by its name."
             )
-        return device.place(self)
+        return place(self)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """DLPack's name for main memory."""

@@ -17,7 +17,7 @@ from funcgrad._backends.devices.resident import Resident
 from funcgrad._base.users_line import users_line
 from funcgrad._core import users_values
 from funcgrad._core.specs import spec_of
-from funcgrad._staging.placed import Place
+from funcgrad._staging.placed import Whereabouts
 from tests.backends.fake_device import FakeDevice
 
 __all__ = ["DEFAULT", "make_default"]
@@ -51,4 +51,4 @@ def make_default(name: str) -> None:
     # Modules have imported the function, which stays, with other code.
     users_values.operand.__code__ = _redirected.__code__
     device_module.check_constant = lambda *_: None
-    Place._check = lambda *_: None  # type: ignore[method-assign]
+    Whereabouts._check = lambda *_: None  # type: ignore[method-assign]

@@ -21,6 +21,7 @@ import numpy as np
 
 from funcgrad._backends.interface import Compiled
 from funcgrad._backends.numpy.backend import NUMPY
+from funcgrad._core.structure.structures import Control
 from funcgrad._core.trace import NUMBERS, Raw
 from funcgrad._programs.equation import Equation
 from funcgrad._programs.program import Program
@@ -115,9 +116,15 @@ class FakeDevice:
 
     def lacks(self, program: Program) -> Sequence[Equation]:
         """The equations of operations that are missing, or that are a user's functions."""
-        return [
-            equation for equation in program.equations if equation.operation.name in self.missing
-        ]
+        lacking: list[Equation] = []
+        for equation in program.equations:
+            operation, structure = equation.operation, equation.operation.structure
+            if operation.name in self.missing or operation.is_foreign:
+                lacking.append(equation)
+            if isinstance(structure, Control):
+                for body, _ in structure.runs(**dict(equation.params)):
+                    lacking += self.lacks(body)
+        return lacking
 
     def compile(self, program: Program) -> Compiled:
         """Compile by NumPy, with results in new handles."""
@@ -156,5 +163,5 @@ class FakeDevice:
 
     def _read(self, handle: Chip) -> Raw:
         assert handle._counts is self.counts, "the handle of another device"
-        array = handle._sealed(_KEY)
+        array: Any = handle._sealed(_KEY)
         return array if array.ndim else array[()]

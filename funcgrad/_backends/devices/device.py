@@ -18,10 +18,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from funcgrad._backends.devices.resident import Held, Resident
-from funcgrad._backends.interface import Compiled, DeviceBackend
+from funcgrad._backends.devices.resident import HeldArray, Resident
+from funcgrad._backends.interface import Compiled, DeviceBackend, Handle
 from funcgrad._base.fast_dataclass import dataclass
-from funcgrad._base.users_line import is_users, users_line, warn_user
+from funcgrad._base.users_line import all_arguments_of, is_users, users_line, warn_user
 from funcgrad._core import pytrees
 from funcgrad._core.primitive import Primitive
 from funcgrad._core.specs import Spec, spec_of
@@ -36,6 +36,7 @@ from funcgrad.tensor.tensor import Tensor, wrap
 
 _MOST: Final = 4096
 """The most operations whose programs a device keeps."""
+_MOST_CONSTANTS: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ class Device(Trace):
         None for the host.
     """
 
-    __slots__ = ("_programs", "_told", "backend", "calls_host", "name")
+    __slots__ = ("_constants", "_programs", "_told", "backend", "calls_host", "name")
     has_numbers = True
     is_remote = True
 
@@ -78,6 +79,7 @@ class Device(Trace):
         self.calls_host = calls_host
         self._programs: dict[Hashable, _Ready] = {}
         self._told: set[str] = set()
+        self._constants: dict[Hashable, Tensor] = {}
 
     @property
     def title(self) -> str:  # type: ignore[override]
@@ -127,6 +129,19 @@ class Device(Trace):
         """Copy an array or a tensor to this device; a Python number stays as it is."""
         return leaf if type(leaf) in NUMBERS else self.place(leaf)
 
+    def constant(self, raw: Raw) -> Value:
+        """A constant on this device; numbers are copied there once."""
+        array = np.asarray(raw)
+        if array.ndim:
+            return self.place(raw)
+        key = array.dtype.char, array.tobytes()
+        known = self._constants.get(key)
+        if known is None:
+            if len(self._constants) >= _MOST_CONSTANTS:
+                self._constants = {}
+            known = self._constants[key] = self.place(array[()])
+        return known
+
     def fetched(self, handle: object) -> Raw:
         """A raw copy of an array on this device."""
         array = np.asarray(self.backend.get(handle))
@@ -146,15 +161,15 @@ class Device(Trace):
         DeviceError
             An argument is on another device.
         """
-        found: list[Any] = []
+        handles: list[Any] = []
         for arg in args:
             if type(arg) is not Resident:
-                found.append(concrete(arg))
+                handles.append(concrete(arg))
                 continue
             if arg._trace is not self:
                 self._check_same(operation, args, arg._value)
-            found.append(arg._value.handle)
-        return found
+            handles.append(arg._value.handle)
+        return handles
 
     # A trace.
 
@@ -170,7 +185,9 @@ class Device(Trace):
         self, primitive: Primitive, args: tuple[Value, ...], params: Mapping[str, Any]
     ) -> Value:
         """Run an operation on the device."""
-        kinds, inputs, origin = [], [], ""
+        kinds: list[Any] = []
+        inputs: list[Any] = []
+        origin = ""
         for arg in args:
             if type(arg) is Resident:
                 held = arg._value
@@ -237,14 +254,14 @@ class Device(Trace):
         if closed:
             handles, inner = self.inputs(program.name, closed), run
 
-            def run(*inputs: Any) -> tuple[Any, ...] | None:
+            def run(*inputs: Handle) -> tuple[Any, ...] | None:
                 return inner(*inputs, *handles)
 
         return Compiled(run, warns=False, is_fresh=True, follow=self.follow)
 
     # How it works.
 
-    def _check_same(self, operation: str, args: Sequence[Value], held: Held) -> None:
+    def _check_same(self, operation: str, args: Sequence[Value], held: HeldArray) -> None:
         """Refuse a value of another device."""
         if held.device.backend is self.backend:
             return
@@ -311,7 +328,7 @@ class Device(Trace):
     def _on_host(self, program: Program) -> Callable[..., tuple[Any, ...]]:
         """Evaluate a program on the host."""
 
-        def run(*inputs: Any) -> tuple[Any, ...]:
+        def run(*inputs: Handle) -> tuple[Any, ...]:
             raw = [value if type(value) in RAW else self.fetched(value) for value in inputs]
             outs = program.evaluate(raw)
             return tuple([out if type(out) in NUMBERS else self.backend.put(out) for out in outs])
@@ -321,7 +338,7 @@ class Device(Trace):
     def _one_by_one(self, program: Program) -> Callable[..., tuple[Any, ...]]:
         """Evaluate a program equation by equation, since the host computes some of them."""
 
-        def run(*inputs: Any) -> tuple[Any, ...]:
+        def run(*inputs: Handle) -> tuple[Any, ...]:
             outs = program.evaluate(self._values(program, inputs))
             return tuple(
                 [
@@ -341,7 +358,7 @@ def _origin(args: Sequence[Value]) -> str:
     return next((arg._value.origin for arg in args if type(arg) is Resident), "")
 
 
-def described(held: Held) -> str:
+def described(held: HeldArray) -> str:
     """Where an array is, and since when, for an error message."""
     since = f"put there at {held.origin}" if held.origin else "where it was computed"
     return f"shape {held.shape} is on {held.device.name} ({since})"
@@ -389,7 +406,7 @@ def check_constant(operation: str, device: Device, origin: str) -> None:
         called, frame = frame, frame.f_back
     if frame is None or called is None:
         return
-    for leaf in _arguments(called):
+    for leaf in pytrees.leaves(all_arguments_of(called)):
         array = _array_of(leaf)
         if array is not None and array.ndim:
             raise DeviceError(
@@ -402,15 +419,6 @@ def check_constant(operation: str, device: Device, origin: str) -> None:
 
 def _is_users(frame: FrameType) -> bool:
     return is_users(frame) and not frame.f_code.co_filename.startswith("funcgrad ")
-
-
-def _arguments(frame: FrameType) -> list[Any]:
-    """The leaves of the arguments of a running function."""
-    code = frame.f_code
-    count = code.co_argcount + code.co_kwonlyargcount
-    count += bool(code.co_flags & 4) + bool(code.co_flags & 8)  # *args, **kwargs
-    variables = frame.f_locals
-    return pytrees.leaves([variables.get(name) for name in code.co_varnames[:count]])
 
 
 def _array_of(leaf: object) -> np.ndarray[Any, Any] | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 from itertools import count
-from typing import Any, Final, Literal, TypeAlias, TypeVar
+from typing import Final, Literal, TypeAlias, TypeVar
 
 from funcgrad._backends.devices.device import Device
 from funcgrad._backends.interface import DeviceBackend
@@ -19,18 +19,22 @@ from funcgrad.errors import DeviceError, MissingPackageError
 T = TypeVar("T")
 DeviceLike: TypeAlias = Device | DeviceBackend | str
 
-HOST: Final = Device("cpu")
-"""The device of tensors that are not put elsewhere."""
-
 _MEMBERS: Final = ("name", "supports", "prepare", "compile", "inspect", "put", "get", "lacks")
 
 
 class _KnownDevices:
-    """The devices that have been used, each with its programs."""
+    """The devices that have been used, each with its programs.
+
+    Attributes
+    ----------
+    host : Device
+        The device of tensors that are not put elsewhere.
+    """
 
     def __init__(self) -> None:
         self._numbers = count(1)
         self._known: dict[tuple[int, bool], Device] = {}
+        self.host = Device("cpu")
 
     def device(self, backend: DeviceBackend, calls_host: bool) -> Device:
         """The device of a backend: the same at each call.
@@ -70,7 +74,7 @@ def devices() -> tuple[Device, ...]:
     >>> fg.devices()[0]
     Device('cpu')
     """
-    return HOST, *[_KNOWN.device(backend, True) for backend in _backends()]
+    return _KNOWN.host, *[_KNOWN.device(backend, True) for backend in _backends()]
 
 
 def _backends() -> tuple[DeviceBackend, ...]:
@@ -81,18 +85,18 @@ def _backends() -> tuple[DeviceBackend, ...]:
     return xla_devices()
 
 
-def device_of(device: Any, operation: str, calls_host: bool = True) -> Device:
+def device_of(device: DeviceLike, operation: str, calls_host: bool = True) -> Device:
     """Find a device by its name; a device, or a backend that is one, is taken as it is.
 
     Raises
     ------
     DeviceError
-        There is no such device.
+        The device does not exist.
     MissingPackageError
         The device needs a package that is not installed.
     """
     if isinstance(device, Device):
-        return HOST if device.backend is None else _KNOWN.device(device.backend, calls_host)
+        return _KNOWN.host if device.backend is None else _KNOWN.device(device.backend, calls_host)
     if not isinstance(device, str):
         missing = [member for member in _MEMBERS if not hasattr(device, member)]
         if missing or isinstance(device, type):
@@ -101,8 +105,8 @@ def device_of(device: Any, operation: str, calls_host: bool = True) -> Device:
                 f" backend with the members {', '.join(_MEMBERS)}."
             )
         return _KNOWN.device(device, calls_host)
-    if device == HOST.name:
-        return HOST
+    if device == _KNOWN.host.name:
+        return _KNOWN.host
     backends = _backends() if device.partition(":")[0] == "xla" else ()
     if device == "xla" and backends:
         others = [backend for backend in backends if not backend.name.startswith("xla:cpu")]
@@ -115,7 +119,7 @@ def device_of(device: Any, operation: str, calls_host: bool = True) -> Device:
         raise MissingPackageError(
             f'{operation}: the device {device!r} needs jax: python -m pip install "funcgrad[xla]".'
         )
-    names = ", ".join([repr(known.name) for known in (HOST, *map(_of, backends))])
+    names = ", ".join([repr(known.name) for known in (_KNOWN.host, *map(_of, backends))])
     raise DeviceError(f"{operation}: there is no device {device!r}. There are {names}.")
 
 
@@ -147,7 +151,7 @@ def put(tree: T, device: DeviceLike, host: Literal["callback", "never"] = "callb
     Raises
     ------
     DeviceError
-        There is no such device, or ``host`` is none of the options.
+        The device does not exist, or ``host`` is none of the options.
     LeafError
         A leaf is not an array.
     TracerError
@@ -195,4 +199,4 @@ def get(tree: T) -> T:
     >>> fg.get(fg.tensor([1.0, 2.0]))
     Tensor([1., 2.])
     """
-    return pytrees.map(HOST.place, tree)
+    return pytrees.map(_KNOWN.host.place, tree)
