@@ -73,7 +73,7 @@ def _layout(shape: Shape, places: Places) -> _Windows | None:
     return _Windows(axes, windows, tuple([n if a in whole else 1 for a, n in enumerate(shape)]))
 
 
-class ChosenPlaces(NamedTuple):
+class StartsOfWindows(NamedTuple):
     """The start of each window, with an axis for coordinates, and whether all are inside.
 
     Attributes
@@ -101,7 +101,9 @@ class ChosenPlaces(NamedTuple):
     flat: bool
 
 
-def _chosen(m: XlaAlgebra, shape: Shape, places: Places, operands: Sequence[Array]) -> ChosenPlaces:
+def _chosen(
+    m: XlaAlgebra, shape: Shape, places: Places, operands: Sequence[Array]
+) -> StartsOfWindows:
     writer, lax = m.writer, m.writer.lax
     layout = _layout(shape, places)
     windows = [] if layout is None else layout.windows
@@ -120,7 +122,7 @@ def _chosen(m: XlaAlgebra, shape: Shape, places: Places, operands: Sequence[Arra
         inside = ok if inside is None else lax.bitwise_and(inside, ok)
     if layout is not None:
         starts = writer.joined([writer.reshaped(c, (*stack, 1)) for c in coordinates], len(stack))
-        return ChosenPlaces(starts, layout.axes, windows, layout.sizes, inside, drops, False)
+        return StartsOfWindows(starts, layout.axes, windows, layout.sizes, inside, drops, False)
     total = writer.expanded(offsets(writer, places.shape, places.start, places.strides), stack)
     outside = None
     for index, c in zip(places.indices, coordinates, strict=True):
@@ -132,7 +134,7 @@ def _chosen(m: XlaAlgebra, shape: Shape, places: Places, operands: Sequence[Arra
             outside = beyond if outside is None else lax.bitwise_or(outside, beyond)
     if outside is not None:
         total = lax.select(outside, filled(prod(shape), stack, _INT64), total)
-    return ChosenPlaces(writer.reshaped(total, (*stack, 1)), [0], [], (1,), inside, drops, True)
+    return StartsOfWindows(writer.reshaped(total, (*stack, 1)), [0], [], (1,), inside, drops, True)
 
 
 def _place(m: XlaAlgebra, index: IndexArray, integers: Array) -> tuple[Array, Array | None]:
