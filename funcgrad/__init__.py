@@ -46,6 +46,7 @@ if _typing.TYPE_CHECKING:
         testing,
         tree,
     )
+    from funcgrad._backends.devices.placement import devices, get, put
     from funcgrad._control.associative import associative_scan
     from funcgrad._control.choices import cond, switch
     from funcgrad._control.scans import map, scan
@@ -79,10 +80,12 @@ __all__ = [
     "custom_root",
     "custom_vjp",
     "debug",
+    "devices",
     "errors",
     "extend",
     "fixed_point",
     "fori_loop",
+    "get",
     "grad",
     "hessian",
     "hvp",
@@ -107,6 +110,7 @@ __all__ = [
     "parallel",
     "probe",
     "program",
+    "put",
     "pytree",
     "random",
     "scan",
@@ -131,6 +135,7 @@ _LATE = _LateNames(
     {
         "": "debug extend implicit integrate interop interpolate io nn numpy optim optimize"
         " parallel random scipy sparse testing tree",
+        "_backends.devices.placement": "devices get put",
         "_control.associative": "associative_scan",
         "_control.choices": "cond switch",
         "_control.scans": "map scan",

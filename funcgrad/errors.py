@@ -30,6 +30,7 @@ The classes, with the built-in exception from which each derives::
     ├── MissingPackageError ImportError a function that needs a package which is not installed
     ├── TracerError         TypeError  a traced value used where a concrete one is needed
     │   └── EscapedTracerError         a traced value used after its transformation ended
+    ├── DeviceError         ValueError a value that is on the wrong device
     ├── DlpackError         BufferError an array that cannot be exported by DLPack as requested
     ├── ProgramError        ValueError a program that is not well formed
     │   └── GuardError                 a program whose function would take another path
@@ -67,6 +68,8 @@ __all__ = [
     "ConditionError",
     "ConvergenceError",
     "DegenerateError",
+    "DeviceError",
+    "DeviceWarning",
     "DifferentiationError",
     "DlpackError",
     "DtypeError",
@@ -278,6 +281,14 @@ def _remedy(calls: Sequence[tuple[str, str]]) -> str:
 
 class EscapedTracerError(TracerError):
     """A traced value was used after the end of the transformation that made it."""
+
+
+class DeviceError(FuncgradError, ValueError):
+    """Values are on different devices, or a device does not exist or lacks an operation."""
+
+
+class DeviceWarning(RuntimeWarning):
+    """Values are copied between a device and the host, since the device lacks an operation."""
 
 
 class DlpackError(FuncgradError, BufferError):

@@ -42,6 +42,10 @@ DEFERRED_IMPORTS: Mapping[str, frozenset[str]] = {
             "funcgrad._hints.other_options",
         }
     ),
+    # A device is found by its name where it is unpickled.
+    "funcgrad._backends.devices.device": frozenset({"funcgrad._backends.devices.placement"}),
+    "funcgrad._backends.devices.placement": frozenset({"funcgrad._backends.xla.xla_devices"}),
+    "funcgrad._backends.devices.resident": frozenset({"funcgrad._base.html"}),
     # A Python loop becomes an operation, which is made of transformations, as this trace is.
     "funcgrad._transforms.batch_runs": frozenset({"funcgrad._transforms.captured_loops"}),
     "funcgrad._transforms.loop_forms": frozenset(
@@ -65,6 +69,8 @@ DEFERRED_IMPORTS: Mapping[str, frozenset[str]] = {
             "funcgrad._backends.native.native_backend",
             "funcgrad._backends.native.same_bits",
             "funcgrad._backends.numpy.backend",
+            "funcgrad._backends.xla.jax_library",
+            "funcgrad._backends.xla.xla_backend",
             "funcgrad._hints.entry_points",
         }
     ),
@@ -786,6 +792,7 @@ LAWS = frozenset(
         "funcgrad.interop.onnx.operator_writer",
         "funcgrad.interop.onnx.replacements",
         "funcgrad._backends.native.chosen_sides",
+        "funcgrad._backends.native.same_bits",
         "funcgrad._backends.step_sums",
         "funcgrad._passes.few_of_order",
         "funcgrad._passes.in_place",
@@ -854,8 +861,10 @@ KNOWN_ANY: Mapping[str, int] = {
     "funcgrad.tensor": 29,
     "funcgrad._backends": 1,
     "funcgrad.compat.autograd": 38,
+    "funcgrad._backends.array_code": 3,
     "funcgrad._backends.native": 5,
     "funcgrad._backends.numpy": 4,
+    "funcgrad._backends.xla": 50,  # arrays and modules of JAX's
     "funcgrad._control": 43,
     "funcgrad.debug": 3,
     "funcgrad.nn": 23,

@@ -17,6 +17,11 @@ Functions that are jitted without naming a backend have the default one, or the 
 
     python -m pytest --backend numpy
 
+Arrays that are passed to the library are put on a device, with the tests' own device "fake", or
+another of ``fg.devices()``. Some tests fail then: `tests/backends/on_devices.md` says why::
+
+    python -m pytest --device fake
+
 The library can be tried as on an interpreter that is newer than those that it knows::
 
     python -m pytest --unknown-interpreter
@@ -77,7 +82,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option that names the backend of functions that name none."""
     parser.addoption("--all", action="store_true", help="run the slow tests, too")
     parser.addoption("--apart", action="store_true", help="make each check of `together` a test")
-    parser.addoption("--backend", choices=("numpy", "native"), help="the default backend of jit")
+    parser.addoption(
+        "--backend", choices=("numpy", "native", "xla"), help="the default backend of jit"
+    )
+    parser.addoption("--device", help="the default device of arrays")
     parser.addoption(
         "--unknown-interpreter",
         action="store_true",
@@ -106,6 +114,10 @@ def pytest_configure(config: pytest.Config) -> None:
             warnings.simplefilter("error")
             choice.chosen_backend(backend, "pytest --backend")
         choice.DEFAULT = backend
+    if config.getoption("device") is not None:
+        from tests.backends.default_device import make_default
+
+        make_default(config.getoption("device"))
 
 
 def _import_all() -> None:

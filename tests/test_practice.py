@@ -1,5 +1,6 @@
 """Programs of practice have the same results eagerly, and jitted on each backend."""
 
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from tests.tools.practice.physics import DRAWING
 from tests.tools.practice.task import Task
 
 pytest.importorskip("llvmlite")
+BACKENDS = ("numpy", "native", "xla") if find_spec("jax") else ("numpy", "native")
 ALL = {task.name: task for task in (*TASKS, DRAWING)}
 
 
@@ -34,7 +36,7 @@ def largest_difference(actual: Any, expected: Any) -> float:
 def test_every_way_to_run_a_program_gives_the_same(task: Task) -> None:
     function, arguments = task.function(funcgrad()), task.arguments(small=True)
     expected = function(*arguments)
-    for backend in ("numpy", "native"):
+    for backend in BACKENDS:
         jitted = fg.jit(function, backend=backend)
         for _ in range(3):  # the first call stages it, the second has an entry
             assert largest_difference(jitted(*arguments), expected) <= task.tolerance

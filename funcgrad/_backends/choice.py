@@ -25,7 +25,7 @@ from funcgrad._programs.program import Program
 from funcgrad.errors import ArgumentError
 
 DEFAULT: str = "native"
-_NAMES: Final = ("numpy", "native")
+_NAMES: Final = ("numpy", "native", "xla")
 _MEMBERS: Final = ("name", "supports", "prepare", "compile", "inspect")
 
 
@@ -58,6 +58,8 @@ def chosen_backend(
             _NATIVE_CHANCES.warn_once(operation)
             return numpy_backend()
     if isinstance(backend, str) and backend in _NAMES:
+        if backend == "xla":
+            return _xla(operation, exact)
         return numpy_backend() if backend == "numpy" else _native(operation, exact, threads)
     names = ", ".join(map(repr, _NAMES))
     if isinstance(backend, str):
@@ -163,6 +165,28 @@ def _native(operation: str, exact: bool, threads: int | None) -> Backend:
     from funcgrad._backends.native.native_backend import EXACT, NATIVE
 
     return (EXACT if exact else NATIVE).with_threads(threads)
+
+
+def _xla(operation: str, exact: bool) -> Backend:
+    """The XLA backend on host values.
+
+    Raises
+    ------
+    MissingPackageError
+        JAX is not installed.
+    ArgumentError
+        XLA cannot have NumPy's bits.
+    """
+    if exact:
+        raise ArgumentError(
+            f"{operation}: exact=True needs NumPy's bits, which XLA does not compute. Choose the"
+            ' backend "native" or "numpy".'
+        )
+    from funcgrad._backends.xla.jax_library import jax_library
+    from funcgrad._backends.xla.xla_backend import XLA
+
+    jax_library()
+    return XLA
 
 
 class _NativeChances:

@@ -30,7 +30,11 @@ from funcgrad._programs.program import Program
 from funcgrad._transforms.abstract_stager import flat_program
 
 
-def written_out(program: Program, python_slices: bool = False) -> Program:
+def written_out(
+    program: Program,
+    python_slices: bool = False,
+    leaves: Callable[[Program], bool] = lambda form: False,
+) -> Program:
     """Replace operations whose form is a program by the equations of that program.
 
     Such an operation may first repeat the work of an earlier one (``Control.begins``): the gradient
@@ -43,6 +47,8 @@ def written_out(program: Program, python_slices: bool = False) -> Program:
     python_slices : bool
         Whether the compiler converts elements of an array to Python numbers, which some bodies of
         loops take as slices. If not, operations with such loops stay.
+    leaves : callable
+        Whether the compiler leaves an operation with such a program as it is.
     """
     loops: dict[int, Program] = {}
     begun: dict[Hashable, Program] = {}
@@ -50,7 +56,9 @@ def written_out(program: Program, python_slices: bool = False) -> Program:
         structure = equation.operation.structure
         if isinstance(structure, Control) and structure.form is not None:
             loop = structure.form(**dict(equation.params))
-            if isinstance(loop, Program) and (python_slices or not _has_python_slices(loop)):
+            if not isinstance(loop, Program) or leaves(loop):
+                continue
+            if python_slices or not _has_python_slices(loop):
                 loops[position] = loop
                 if structure.begins is not None:
                     begun[_beginning(equation, *structure.begins(**dict(equation.params)))] = loop

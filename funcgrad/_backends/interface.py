@@ -31,10 +31,14 @@ Tensor(9.0)
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Final, Protocol
+from typing import Any, ClassVar, Final, Protocol, TypeAlias
+
+import numpy as np
 
 from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._core.specs import Spec
 from funcgrad._core.trace import Raw
+from funcgrad._programs.equation import Equation
 from funcgrad._programs.program import Program
 from funcgrad.errors import GuardError
 
@@ -120,12 +124,16 @@ class Compiled:
     is_fresh : bool
         Whether all results of ``run`` are new arrays, never views of its inputs.
     direct : Direct, optional
+    follow : callable, optional
+        From a spec to the function that makes a tensor of an output of ``run``, where outputs are
+        handles on a device rather than raw values.
     """
 
     run: Callable[..., tuple[Any, ...] | None]
     warns: bool = True
     is_fresh: bool = False
     direct: Direct | None = None
+    follow: Callable[[Spec], Callable[[Any], Any]] | None = None
 
 
 def evaluated(program: Program) -> Compiled:
@@ -173,4 +181,51 @@ class Backend(Protocol):
 
     def inspect(self, program: Program) -> str:
         """The compiled form of a program as readable text."""
+        ...
+
+
+Handle: TypeAlias = Any
+"""The name that a device has for an array: an object of any kind."""
+
+
+class DeviceBackend(Backend, Protocol):
+    """A backend that keeps its own values: a device, such as the memory of a graphics card.
+
+    Beside the members of ``Backend`` it moves arrays. The function that it compiles takes and
+    returns *handles*: objects of any kind, one for each array on the device, which never change,
+    and which Python frees when nobody refers to them. ``funcgrad._backends.devices`` makes tensors
+    of handles; a backend need not know tensors.
+
+    An input of ``Compiled.run`` is a handle, a Python number where the program's input is weak, or
+    a raw value of the input's shape and dtype, which ``run`` moves to the device. An output is a
+    handle, or a Python number where the program's output is weak. Constants of the program are raw
+    values; they are moved once. Without guards, ``run`` copies nothing to the host.
+    """
+
+    @property
+    def calls_host(self) -> bool:
+        """Whether a compiled program may evaluate an operation on the host, in its midst."""
+        ...
+
+    def put(self, array: Raw) -> Handle:
+        """Copy an array or a NumPy scalar to the device; return its handle.
+
+        The array is never written to afterwards, so the handle may share its memory.
+        """
+        ...
+
+    def get(self, handle: Handle) -> np.ndarray[Any, Any]:
+        """Copy an array to the host, after the operations that compute it.
+
+        Errors of these operations are raised here at the latest.
+        """
+        ...
+
+    def lacks(self, program: Program) -> Sequence[Equation]:
+        """The equations of a prepared program, also in its loops and branches, that the device
+        cannot compute.
+
+        They are evaluated on the host: if ``calls_host``, by the compiled program, and else between
+        programs of the other equations; then ``compile`` never gets such a program.
+        """
         ...

@@ -7,6 +7,7 @@ True
 import os
 import sys
 import warnings
+from inspect import CO_VARARGS, CO_VARKEYWORDS
 from os.path import dirname
 from types import FrameType
 from typing import Any, Final
@@ -57,6 +58,14 @@ def arguments_of(frame: FrameType) -> tuple[Any, ...]:
     """The positional arguments of a function that is running, whatever their names are."""
     code = frame.f_code
     return tuple([frame.f_locals[name] for name in code.co_varnames[: code.co_argcount]])
+
+
+def all_arguments_of(frame: FrameType) -> list[Any]:
+    """All arguments of a running function; ``*args`` is a tuple, ``**kwargs`` a dict."""
+    code = frame.f_code
+    count = code.co_argcount + code.co_kwonlyargcount
+    count += bool(code.co_flags & CO_VARARGS) + bool(code.co_flags & CO_VARKEYWORDS)
+    return [frame.f_locals.get(name) for name in code.co_varnames[:count]]
 
 
 def variables_of(frame: FrameType) -> dict[str, Any]:

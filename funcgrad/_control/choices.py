@@ -22,8 +22,8 @@ from funcgrad._core import pytrees
 from funcgrad._core.context import current, entered
 from funcgrad._core.pytrees import Structure
 from funcgrad._core.specs import Shape, Spec, shape_of
-from funcgrad._core.trace import RAW, STRONG, Raw, TracedValue, Value, running_traces
-from funcgrad._core.users_values import ArrayLike, described
+from funcgrad._core.trace import RAW, Raw, TracedValue, Value, running_traces
+from funcgrad._core.users_values import ArrayLike, described, is_weak
 from funcgrad._hints.lookup import answering
 from funcgrad._programs.equation import as_spec
 from funcgrad._programs.program import Program
@@ -81,11 +81,7 @@ def few_rows(mask: Value, shapes: Sequence[Shape]) -> Rows | None:
 
 def is_array(x: object) -> bool:
     """Whether an object is a tensor, concrete or followed, that holds no Python number."""
-    while isinstance(x, TracedValue):
-        x = x._value
-        if type(x) in STRONG:
-            return True
-    return False
+    return isinstance(x, TracedValue) and not is_weak(x)
 
 
 def truth(operation: str, what: str, value: ArrayLike) -> Value:

@@ -116,6 +116,9 @@ class Trace:
         control flow may depend on it.
     is_batch : bool
         Whether the value inside a tracer holds all examples of a batch along axis 0.
+    is_remote : bool
+        Whether its tensors are kept outside of main memory, so that staging leaves them out. It
+        then has a method ``constant``, from a raw value to a tensor.
     """
 
     __slots__ = ("level",)
@@ -123,6 +126,8 @@ class Trace:
     title: str = "a transformation"
     has_numbers: bool = False
     is_batch: bool = False
+    is_remote: bool = False
+    constant: Callable[[Raw], Value]
 
     def __init__(self, level: int) -> None:
         self.level = level
@@ -347,6 +352,20 @@ def concrete(x: Value) -> Value:
     2.0
     """
     return x if type(x) in RAW or x._trace is not None else x._value
+
+
+def beside(raw: Raw, value: Value) -> Value:
+    """A constant where another value is: on its device, if that is on one.
+
+    >>> beside(2.0, np.ones(3))
+    2.0
+    """
+    while type(value) not in RAW:
+        trace = value._trace
+        if trace is not None and trace.is_remote:
+            return trace.constant(raw)
+        value = value._value
+    return raw
 
 
 def innermost(first: Trace, second: Trace) -> Trace:

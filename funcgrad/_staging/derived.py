@@ -28,6 +28,7 @@ from functools import partial
 from typing import Any, Final, TypeAlias, TypeVar
 
 from funcgrad._backends.choice import numpy_backend
+from funcgrad._backends.devices.device import Device
 from funcgrad._backends.interface import Compiled
 from funcgrad._core.structure.structures import Control
 from funcgrad._core.trace import Trace, Value
@@ -135,6 +136,8 @@ class ProgramCall(Composite):
         return self._unless_refused(Composite.batch_in, batcher, args)
 
     def interpret(self, trace: Interpreter, args: Sequence[Value]) -> list[Value]:
+        if isinstance(trace, Device):
+            return trace.run_program(self.program, args)
         if isinstance(trace, Stager) and trace.keeps_compiled:
             return self._unless_refused(ProgramCall._as_equation, trace, args)
         return self.run(args)

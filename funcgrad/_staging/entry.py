@@ -35,11 +35,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from funcgrad._backends.devices.resident import Resident
 from funcgrad._backends.interface import MISS, Compiled
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._base.floating_errors import ERROR_STATE, quiet
 from funcgrad._core.pytrees import Structure
-from funcgrad._core.specs import Shape
 from funcgrad._core.trace import RAW, Value
 from funcgrad._core.users_values import GREATEST, LEAST, REFUSALS, freeze
 from funcgrad._programs.program import Program
@@ -48,8 +48,9 @@ from funcgrad._staging.static_arguments import exact
 from funcgrad.errors import GuardError
 from funcgrad.tensor.tensor import Tensor
 
-ArgumentType: TypeAlias = type[Any] | tuple[Shape, str]
-"""The kind of a raw value: the type of a scalar, or the shape and dtype of an array."""
+ArgumentType: TypeAlias = type[Any] | tuple[Any, ...]
+"""The kind of a value: the type of a scalar, the shape and dtype of an array; of an array on a
+device also the device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,9 @@ class Form:
 
 
 def argument_type(value: Value) -> ArgumentType:
-    """The kind of a raw value: ``float``, or ``((3,), "d")`` for three float64 elements."""
+    """The kind of a value: ``float``, or ``((3,), "d")`` for three float64 elements."""
+    if type(value) is Resident:
+        return value.shape, value.dtype.char, value._trace
     return (value.shape, value.dtype.char) if type(value) is np.ndarray else type(value)
 
 
@@ -91,7 +94,7 @@ def write_entry(form: Form, signature: Any) -> Callable[[Any, Any], Any] | None:
     It tries the ``attempts`` of the signature in turn. Returns None if only the general path can
     handle such calls.
     """
-    if not all(leaf is Tensor or leaf in RAW for leaf in form.leaves):
+    if not all(leaf is Tensor or leaf is Resident or leaf in RAW for leaf in form.leaves):
         return None
     arguments = _Arguments(form)
     if not arguments.complete:
@@ -161,6 +164,9 @@ class _Arguments:
         body, value = self.body, f"v{self.leaves}"
         leaf_type, kind = self.form.leaves[self.leaves], self.form.kinds[self.leaves]
         self.leaves += 1
+        if leaf_type is Resident and not isinstance(kind, type):
+            self.resident(value, self.named(text), kind)
+            return
         if leaf_type is Tensor:
             name = self.named(text)
             self.refuse(f"type({name}) is not {body.name(Tensor)}")
@@ -182,6 +188,15 @@ class _Arguments:
             # Any other is copied, since NumPy may add its elements in another order.
             body.line(f"if not {value}.flags.carray:", 2)
             body.line(f"{value} = {body.name(freeze)}({value})", 3)
+
+    def resident(self, value: str, name: str, kind: tuple[Any, ...]) -> None:
+        body, (shape, char, device) = self.body, kind
+        other = f"{name}._trace is not {body.name(device)}"
+        self.refuse(f"type({name}) is not {body.name(Resident)} or {other}")
+        body.line(f"{value} = {name}._value", 2)
+        unlike = f"{body.name(_differ)}({value}.dtype, {body.name(np.dtype(char))})"
+        self.refuse(f"{value}.shape != {shape!r} or {unlike}")
+        body.line(f"{value} = {value}.handle", 2)
 
     def children(self, node: Any, text: str) -> list[str]:
         """Write the lines that unpack a container; return the names of its children."""
@@ -239,11 +254,13 @@ def write_attempt(
     if check is not None:
         body.line(f"if not {body.name(check)}():")
         body.line(f"return {miss}", 2)
-    if any(equation.operation.is_foreign for equation in program.equations):
-        body.line("if given:")  # a rule of the user's may store its arguments
+    reads_later = compiled.follow or any(e.operation.is_foreign for e in program.equations)
+    if inputs and reads_later:
+        body.line("if given:")  # a device, or a rule of the user's, may read its arguments later
         body.line(f"{inputs}= {body.name(_frozen)}(({inputs}), given)", 2)
     call = f"outs = {body.name(compiled.run)}({inputs})"
     told = f"{body.name(told_by_operation)}({body.name(program)}, ({inputs}), error)"
+    told = "error" if compiled.follow else told
     _write_run(body, call, told, compiled.warns)
     body.line("if outs is None:")
     body.line(f"return {miss}", 2)
@@ -256,6 +273,10 @@ def write_attempt(
     for out in shared:
         body.line(f"{out} = {body.name(_apart)}({out}, given)", 2)
     for number, out in enumerate(outputs):
+        if compiled.follow is not None:
+            follow = compiled.follow(program.output_specs[number])
+            body.line(f"t{number} = {body.name(follow)}({out})")
+            continue
         body.line(f"t{number} = {body.name(object.__new__)}({body.name(Tensor)})")
         body.line(f"t{number}._value = {out}")
     body.line(f"return {_written(body, program.result)}")

@@ -21,18 +21,20 @@ from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from functools import update_wrapper
-from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction, signature
+from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
 from types import MethodType
 from typing import Any, Final, Generic, ParamSpec, TypeVar, overload
 from weakref import WeakMethod
 
 from funcgrad._backends.choice import LateChoice, chosen_backend, numpy_backend, thread_count
+from funcgrad._backends.devices.device import Device
+from funcgrad._backends.devices.placement import DeviceLike, device_of
 from funcgrad._backends.interface import MISS, Backend, Compiled, DirectlyCalled, evaluated
 from funcgrad._base.interpreters import doubt
 from funcgrad._base.users_line import shorten, warn_user
 from funcgrad._core import pytrees
 from funcgrad._core.pytrees import Structure
-from funcgrad._core.trace import RAW, Value
+from funcgrad._core.trace import Value
 from funcgrad._hints.lookup import decorating
 from funcgrad._hooks.key_uses import current_uses
 from funcgrad._hooks.result_watch import WATCH, WATCHING
@@ -44,15 +46,18 @@ from funcgrad._staging.capture import Capture
 from funcgrad._staging.derived import Run, by_numpy
 from funcgrad._staging.entry import Form, argument_type, write_entry
 from funcgrad._staging.lowered import Failure, Lowered
+from funcgrad._staging.placed import Whereabouts, device_of_values, is_placed
 from funcgrad._staging.signature import Signature, make_variant
 from funcgrad._staging.static_arguments import (
     Static,
+    filled,
     hinted,
     parts_of,
     same_values,
     split_static,
     static_places,
     with_static,
+    within_arguments,
 )
 from funcgrad._transforms.answers import OF_VALUES, UnstagedError
 from funcgrad._transforms.arguments import call_values, check_function
@@ -83,9 +88,11 @@ class Jitted(DirectlyCalled, Generic[P, R]):
         static: frozenset[int | str],
         backend: Backend | LateChoice,
         relaxed: bool = False,
+        device: Device | None = None,
     ) -> None:
         self._function: Callable[..., R] = f
         self._static, self._choice, self._relaxed = static, backend, relaxed
+        self._at = Whereabouts(f, backend, device)
         self._signatures: dict[Hashable, Signature] = {}
         self._forms: dict[Form, tuple[Signature, Callable[[Any, Any], Any] | None]] = {}
         self._entries: tuple[Callable[[Any, Any], Any], ...] = eagerness.unstaged_entries(f, static)
@@ -114,7 +121,7 @@ class Jitted(DirectlyCalled, Generic[P, R]):
 
     def __reduce__(self) -> Any:
         """Pickle by name, as functions are; else by the function and the options of ``jit``."""
-        made = Jitted, (self._function, self._static, self._choice, self._relaxed)
+        made = Jitted, (self._function, self._static, self._choice, self._relaxed, self._at.device)
         return importable_name(self) or made
 
     def __repr__(self) -> str:
@@ -144,7 +151,7 @@ class Jitted(DirectlyCalled, Generic[P, R]):
         static, dynamic = split_static(self._function, self._static, args, kwargs)
         leaves, structure = pytrees.flatten(dynamic)
         values = self._values(leaves, structure, static)
-        if not all(type(value) in RAW for value in values):
+        if not all(map(is_placed, values)):
             if eagerness.belongs_to_caller():  # here, as each call takes frames of Python's
                 return self._function(*args, **kwargs)
             return self._inside(args, kwargs, values, structure)
@@ -152,10 +159,12 @@ class Jitted(DirectlyCalled, Generic[P, R]):
         parts = parts_of(structure)
         key = structure, parts, tuple([arg[:2] for arg in static]), argument_types
         variants = self._signature(key)
-        result: R = variants.run(values)
+        device = self._at.of(values, structure)
+        inputs = values if device is None else device.inputs("jit", values)
+        result: R = variants.run(inputs)
         if result is MISS:
-            fresh = self._fresh(variants, args, kwargs)
-            if fresh is MISS or (result := fresh.attempt(*values, ())) is MISS:
+            fresh = self._fresh(variants, args, kwargs, device)
+            if fresh is MISS or (result := fresh.attempt(*inputs, ())) is MISS:
                 return eagerness.run_unstaged(self._function, self._static, args, kwargs)
             return result
         types = tuple([type(leaf) for leaf in leaves])
@@ -178,7 +187,8 @@ class Jitted(DirectlyCalled, Generic[P, R]):
                 if any(map(same_values, staged, [examples] * len(staged))):
                     break
                 staged.append(examples)
-                if self._fresh(variants, *with_static(examples, structure, static)) is MISS:
+                args, kwargs = with_static(examples, structure, static)
+                if self._fresh(variants, args, kwargs, device_of_values(examples)) is MISS:
                     break
                 result = variants.run_inside(values)
             if result is not MISS:
@@ -189,7 +199,7 @@ class Jitted(DirectlyCalled, Generic[P, R]):
         try:
             return call_values("jit", self._function, leaves, structure)
         except FuncgradError:
-            named = self._partial(static) if static else self._function
+            named = filled(self._function, static)
             try:
                 return call_values("jit", named, leaves, structure)
             except LeafError as error:
@@ -233,7 +243,7 @@ class Jitted(DirectlyCalled, Generic[P, R]):
         """Have the next call take the general path."""
         self._entries, self._ways = (), (_BY_PYTHON,)
 
-    def _fresh(self, variants: Signature, args: Any, kwargs: Any) -> Any:
+    def _fresh(self, variants: Signature, args: Any, kwargs: Any, device: Device | None) -> Any:
         """Stage the function, and return the new variant; MISS if it has to run unstaged."""
         if not variants.watched or current_uses() is not None:  # keys are checked by value
             return MISS
@@ -249,9 +259,10 @@ class Jitted(DirectlyCalled, Generic[P, R]):
             )
             return MISS
         self._stagings.append(None)
-        capture = Capture(*self._roots(args, kwargs))
+        split = split_static(self._function, self._static, args, kwargs)
+        capture = Capture(self._function, *within_arguments(*split))
         try:
-            program = capture.run(lambda: self._staged(args, kwargs), self._warn)
+            program = capture.run(lambda: self._staged(args, kwargs, device), self._warn)
         except UnstagedError as error:
             variants.watched = False
             self._warn(f"runs without being staged: {error.reason}.")
@@ -265,8 +276,10 @@ class Jitted(DirectlyCalled, Generic[P, R]):
             return MISS
         warn_of_loops(program, self._warn)
         program = optimize(program, self._relaxed)  # the other one's objects may go
-        if not program.is_raw:  # it closes over a traced value
-            return MISS
+        if not program.is_raw:
+            device = self._at.closed_over(program, device, *pytrees.flatten(split[1]))
+            if device is None:
+                return MISS
         is_kept = capture.unchanged()  # else the function may have read an old or a new value
         if capture.drew():
             is_kept = variants.watched = False
@@ -284,7 +297,7 @@ class Jitted(DirectlyCalled, Generic[P, R]):
         def compile(derived: Program) -> Run:
             return (weak() or by_numpy)(derived, relaxed)[1].run
 
-        variant = make_variant(program, *self._compiled(program, relaxed), capture, compile)
+        variant = make_variant(program, *self._compiled(program, relaxed, device), capture, compile)
         if is_kept:
             variants.add(variant)
             self._forget()  # the general path marks it as used
@@ -310,39 +323,19 @@ class Jitted(DirectlyCalled, Generic[P, R]):
         backend = self._backend if self._backend.supports(optimized) else numpy_backend()
         return Lowered(staged, backend.prepare(optimized, self._relaxed), backend)
 
-    def _staged(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Program:
-        static, (dynamic, named) = split_static(self._function, self._static, args, kwargs)
-        return stage("jit", self._partial(static) if static else self._function, dynamic, named)
+    def _staged(
+        self, args: Sequence[Any], kwargs: dict[str, Any], device: Device | None = None
+    ) -> Program:
+        static, trees = split_static(self._function, self._static, args, kwargs)
+        dynamic, named = trees if device is None else pytrees.map(device.place_array, trees)
+        return stage("jit", filled(self._function, static), dynamic, named)
 
-    def _partial(self, static: Static) -> Callable[..., R]:
-        """The function with its static arguments filled in; its signature lacks them."""
-        fixed = [(place, value) for place, _, value in static if isinstance(place, int)]
-        named = {place: value for place, _, value in static if isinstance(place, str)}
-        function = self._function
-
-        def call(*dynamic: Any, **others: Any) -> R:
-            merged = list(dynamic)
-            for place, value in fixed:
-                merged.insert(place, value)
-            return function(*merged, **others, **named)
-
-        update_wrapper(call, function, updated=())
-        with suppress(IndexError, TypeError, ValueError):  # not every function has a signature
-            declared = signature(function)
-            fixed_names = {*named, *[list(declared.parameters)[place] for place, _ in fixed]}
-            others = [p for p in declared.parameters.values() if p.name not in fixed_names]
-            call.__signature__ = declared.replace(parameters=others)  # type: ignore[attr-defined]
-        return call
-
-    def _roots(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
-        """The objects that the function can reach, besides the arrays in its arguments."""
-        static, dynamic = split_static(self._function, self._static, args, kwargs)
-        tokens = [token for token in pytrees.structure(dynamic).tokens if token is not None]
-        parts = [root for token in tokens for root in (token[0], token[2])]  # classes, static parts
-        return [self._function, *[value for _, _, value in static], *parts]
-
-    def _compiled(self, optimized: Program, relaxed: bool) -> tuple[Program, Compiled]:
+    def _compiled(
+        self, optimized: Program, relaxed: bool, device: Device | None = None
+    ) -> tuple[Program, Compiled]:
         """The program as the backend prepares it, and its compiled form."""
+        if device is not None:
+            return optimized, device.compiled(optimized, relaxed)
         backend = self._backend if self._backend.supports(optimized) else numpy_backend()
         if backend is not self._backend:
             self._warn(
@@ -392,6 +385,7 @@ def jit(
     relaxed: bool = False,
     exact: bool = False,
     threads: int | None = None,
+    device: DeviceLike | None = None,
 ) -> Jitted[P, R]: ...
 @overload
 def jit(
@@ -402,6 +396,7 @@ def jit(
     relaxed: bool = False,
     exact: bool = False,
     threads: int | None = None,
+    device: DeviceLike | None = None,
 ) -> Callable[[Callable[P, R]], Jitted[P, R]]: ...
 @decorating
 def jit(
@@ -412,6 +407,7 @@ def jit(
     relaxed: bool = False,
     exact: bool = False,
     threads: int | None = None,
+    device: DeviceLike | None = None,
 ) -> Jitted[P, R]:
     """Compile a function: it is staged on its first call and runs as a program from then on.
 
@@ -428,8 +424,8 @@ def jit(
     backend : Backend or str, optional
         The compiler of programs, or its name. ``"native"`` compiles to machine code, and is the
         default if ``funcgrad[native]`` is installed (see ``funcgrad/_backends/native/README.md``);
-        ``"numpy"`` needs only NumPy. Or an object with the five members of
-        ``funcgrad._backends.interface.Backend``.
+        ``"numpy"`` needs only NumPy; ``"xla"`` compiles by JAX (``funcgrad[xla]``). Or an object
+        with the five members of ``funcgrad._backends.interface.Backend``.
     relaxed : bool
         If true, results may differ in their last digits to save work: factors are grouped, shared,
         and moved out of sums. If false, only sums, matrix products and derivatives of ``prod`` may
@@ -442,6 +438,8 @@ def jit(
         The number of threads that large steps of a call may use, in machine code; bits do not
         depend on it. Without it the variable ``FUNCGRAD_THREADS`` decides, or the cores that the
         process may use, limited by ``OMP_NUM_THREADS``; in forks and ``multiprocessing`` it is 1.
+    device : Device, str or DeviceBackend, optional
+        Where arguments are copied to at each call, and results stay; by default where they are.
 
     Returns
     -------
@@ -497,4 +495,6 @@ def jit(
         raise ArgumentError("jit: exact=True asks for NumPy's bits, relaxed=True gives them up.")
     count = thread_count(threads, "jit")
     late = LateChoice(exact, count) if backend is None else None
-    return Jitted(f, places, late or chosen_backend(backend, "jit", exact, count), relaxed)
+    chosen = late or chosen_backend(backend, "jit", exact, count)
+    place = None if device is None else device_of(device, "jit")
+    return Jitted(f, places, chosen, relaxed, place)

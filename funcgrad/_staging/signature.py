@@ -73,7 +73,8 @@ def make_variant(
     ``compile`` compiles the programs that are derived from it.
     """
     attempt = write_attempt(prepared, compiled, capture.check)
-    return Variant(program, attempt, compiled, capture, ProgramCall(program, compile, compiled.run))
+    run = None if compiled.follow else compiled.run  # a device finds its programs itself
+    return Variant(program, attempt, compiled, capture, ProgramCall(program, compile, run))
 
 
 class Signature:

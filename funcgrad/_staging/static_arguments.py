@@ -7,7 +7,9 @@ True
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import suppress
 from dataclasses import fields
+from functools import update_wrapper
 from inspect import Parameter, signature
 from typing import Any, TypeAlias
 
@@ -63,6 +65,35 @@ def same_values(values: Sequence[Value], others: Sequence[Value]) -> bool:
     """Whether raw values have the same bits."""
     pairs = zip(values, others, strict=True)
     return all(np.asarray(one).tobytes() == np.asarray(other).tobytes() for one, other in pairs)
+
+
+def filled(function: Callable[..., Any], static: Static) -> Callable[..., Any]:
+    """The function with its static arguments filled in; its signature lacks them."""
+    if not static:
+        return function
+    fixed = [(place, value) for place, _, value in static if isinstance(place, int)]
+    named = {place: value for place, _, value in static if isinstance(place, str)}
+
+    def call(*dynamic: Any, **others: Any) -> Any:
+        merged = list(dynamic)
+        for place, value in fixed:
+            merged.insert(place, value)
+        return function(*merged, **others, **named)
+
+    update_wrapper(call, function, updated=())
+    with suppress(IndexError, TypeError, ValueError):  # not every function has a signature
+        declared = signature(function)
+        fixed_names = {*named, *[list(declared.parameters)[place] for place, _ in fixed]}
+        others = [p for p in declared.parameters.values() if p.name not in fixed_names]
+        call.__signature__ = declared.replace(parameters=others)  # type: ignore[attr-defined]
+    return call
+
+
+def within_arguments(static: Static, dynamic: object) -> list[Any]:
+    """The objects that a function reaches by its arguments, besides their arrays."""
+    tokens = [token for token in pytrees.structure(dynamic).tokens if token is not None]
+    parts = [root for token in tokens for root in (token[0], token[2])]  # classes, static parts
+    return [*[value for _, _, value in static], *parts]
 
 
 def static_places(f: Callable[..., Any], numbers: object, names: object) -> frozenset[int | str]:

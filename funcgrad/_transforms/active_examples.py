@@ -102,7 +102,7 @@ def _without(mask: Value, traces: Sequence[Trace]) -> Value:
 
     A checkpoint stages operations, and evaluates them on values without its tracers.
     """
-    if type(mask) in RAW:
+    if type(mask) in RAW or mask._trace.is_remote:
         return mask
     inside = _without(mask._value, traces)
     if not mask._trace.is_batch and mask._trace not in traces:

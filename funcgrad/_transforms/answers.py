@@ -210,7 +210,7 @@ def active_rows(batcher: object, size: int) -> np.ndarray[Any, Any] | None:
         return None
     inside = mask._trace.inner(mask)
     while type(inside) not in RAW:
-        if inside._trace.is_batch:
+        if inside._trace is not None and inside._trace.is_batch:
             return None
         inside = inside._value
     flags = np.asarray(inside)

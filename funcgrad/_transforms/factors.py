@@ -20,7 +20,7 @@ import numpy as np
 
 from funcgrad._core.primitive import OPPOSITE, SAME, Partials, Primitive, UnitFactor
 from funcgrad._core.specs import Shape, dtype_of, expand, shape_of
-from funcgrad._core.trace import RAW, Value
+from funcgrad._core.trace import RAW, TracedValue, Value, beside
 from funcgrad._core.users_values import is_weak
 from funcgrad._primitives.broadcasting import broadcast_to
 from funcgrad._primitives.complexes import conj
@@ -134,5 +134,9 @@ def fit_tangent(tangent: Value, primal: Value) -> Value:
 
 
 def zeros_like(x: Value) -> Value:
-    """Zeros in the shape and the dtype of a value."""
-    return np.zeros(shape_of(x), dtype_of(x))[()]
+    """Zeros in the shape and the dtype of a value, or of a spec; on the device of the value."""
+    shape, dtype = shape_of(x), dtype_of(x)
+    zero = beside(dtype.type(0), x) if isinstance(x, TracedValue) else 0
+    if type(zero) in RAW:
+        return np.zeros(shape, dtype)[()]
+    return broadcast_to(zero, shape=shape)

@@ -16,7 +16,7 @@ import numpy as np
 
 from funcgrad._core import pytrees
 from funcgrad._core.specs import Shape, Spec, dtype_of, is_inexact, shape_of, spec_of
-from funcgrad._core.trace import Value, concrete
+from funcgrad._core.trace import Value, beside, concrete
 from funcgrad._hints.lookup import answering
 from funcgrad._hooks.result_watch import watched
 from funcgrad._primitives.structural import reshape
@@ -42,33 +42,35 @@ def _typed(transformation: Callable[..., Any]) -> JacobianTransformation:
     return transformation
 
 
-def _basis(specs: Sequence[Spec], unit: complex = 1.0) -> list[np.ndarray[Any, Any]]:
+def _basis(values: Sequence[Value], unit: complex = 1.0) -> list[Value]:
     """For each leaf, its part of all unit vectors of the whole space, stacked on axis 0.
 
     An imaginary unit vector is zero in real leaves.
     """
+    specs = [*map(spec_of, values)]
     total, start = sum(prod(spec.shape) for spec in specs), 0
     parts = []
-    for spec in specs:
+    for value, spec in zip(values, specs, strict=True):
         size = prod(spec.shape)
         block = np.zeros((total, size), spec.dtype)
         if spec.dtype.kind == "c" or unit == 1.0:
             block[np.arange(start, start + size), np.arange(size)] = unit
-        parts.append(block.reshape(total, *spec.shape))
+        parts.append(beside(block.reshape(total, *spec.shape), value))
         start += size
     return parts
 
 
 def _over_basis(
     f: Callable[..., Any],
-    specs: Sequence[Spec],
+    values: Sequence[Value],
     unit: complex = 1.0,
     out_axes: int = 0,
     batch_size: int | None = None,
 ) -> Any:
     """Call a function of the leaves of a vector for each unit vector of the whole space."""
     if batch_size is None:
-        return vmap(f, out_axes=out_axes)(*_basis(specs, unit))
+        return vmap(f, out_axes=out_axes)(*_basis(values, unit))
+    specs = [*map(spec_of, values)]
     ends = np.cumsum([prod(spec.shape) for spec in specs])
 
     def at(place: Value) -> Any:  # so that memory never holds all unit vectors
@@ -158,7 +160,7 @@ def jacfwd(
         push = WithAux(tangent_and_aux)
 
         def push_basis(unit: complex) -> Any:
-            return _over_basis(push, specs, unit, -1, batch_size) if specs else push()
+            return _over_basis(push, primals, unit, -1, batch_size) if specs else push()
 
         tangent = push_basis(1.0)
         _check("jacfwd", specs, tangent, holomorphic)
@@ -243,10 +245,10 @@ def jacrev(
             return pullback(pytrees.unflatten(structure, cts))
 
         # By argument leaf: the rows for all outputs, which are cut into the results' leaves.
-        rows = _over_basis(pull, outputs, batch_size=batch_size) if outputs else ()
+        rows = _over_basis(pull, leaves, batch_size=batch_size) if outputs else ()
         both = not holomorphic and any(spec.dtype.kind == "c" for spec in outputs)
         if both:  # the arguments are real
-            imaginary = _over_basis(pull, outputs, 1j, batch_size=batch_size)
+            imaginary = _over_basis(pull, leaves, 1j, batch_size=batch_size)
             rows = pytrees.map(lambda x, y: x + 1j * y, rows, imaginary)
         elif holomorphic:
             rows = pytrees.map(lambda row: row.conj(), rows)

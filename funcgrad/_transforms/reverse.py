@@ -13,7 +13,7 @@ from typing import Any, Concatenate, Literal, Never, ParamSpec, overload
 
 from funcgrad._core import pytrees
 from funcgrad._core.specs import dtype_of, spec_of
-from funcgrad._core.trace import begin_level
+from funcgrad._core.trace import begin_level, beside
 from funcgrad._hints.lookup import answering, decorating
 from funcgrad._hooks.result_watch import watched
 from funcgrad._transforms.arguments import (
@@ -376,7 +376,7 @@ def _gradient_function(
             scalar(operation, value, holomorphic)
             if holomorphic:
                 check_complex(operation, [dtype_of(x) for x in (*chosen.leaves, value)])
-            cts = record.pull_once(index, dtype_of(value).type(1))
+            cts = record.pull_once(index, beside(dtype_of(value).type(1), value))
         grads = chosen.result(
             [
                 wrap(fit_cotangent(ct, x))

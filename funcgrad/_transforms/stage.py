@@ -109,7 +109,7 @@ def _staged(
 ) -> Program:
     leaves, structure = pytrees.flatten((args, kwargs))
     values = call_values(operation, f, leaves, structure)
-    if all(type(value) in RAW for value in values) and _bytes(values) >= _LARGE:
+    if all(map(_is_given, values)) and sum(map(_bytes, values)) >= _LARGE:
         with suppress(Exception, NumbersNeeded):  # errors are raised on actual values
             return _stage(operation, f, values, structure, numbers=False)
     with suppress(NumbersNeeded):
@@ -155,5 +155,13 @@ def came_through(error: BaseException, *functions: Callable[..., Any]) -> bool:
     return False
 
 
-def _bytes(values: Sequence[Value]) -> int:
-    return sum([value.nbytes for value in values if isinstance(value, np.ndarray)])
+def _is_given(value: Value) -> bool:
+    """Whether no transformation follows a value."""
+    return type(value) in RAW or value._trace.is_remote
+
+
+def _bytes(value: Value) -> int:
+    """The bytes of an array; operations on a device, one by one, always take long."""
+    if isinstance(value, np.ndarray):
+        return value.nbytes
+    return 0 if type(value) in RAW else _LARGE

@@ -161,12 +161,13 @@ def _without_full_masks(program: Program, layout: Layout, count: int) -> tuple[P
 
 
 def example(value: Value) -> Value:
-    """The raw value that a value stands for; for a batch, the value of the first example.
+    """The raw value, or the tensor on a device, that a value stands for; for a batch, the value of
+    the first example.
 
     >>> example(2.0)
     2.0
     """
-    if type(value) in RAW:
+    if type(value) in RAW or value._trace.is_remote:
         return value
     data = example(value._trace.inner(value) if type(value) is Batched else value._value)
     if type(value) is not Batched:

@@ -24,6 +24,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from funcgrad._backends.devices.resident import Resident
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._base.users_line import arguments_of
 from funcgrad._core import pytrees
@@ -134,7 +135,7 @@ class Replay(Trace):
         known = self._constant(raw)
         if known is not None:
             return Followed.made_at(self, value, known)
-        outs = () if _is_finite(raw) else (raw,)
+        outs = () if _is_finite(raw) else (on_host(raw),)
         node = ReplayEvent(next(self._numbers), None, Location(""), path=path, outs=outs)
         if outs:
             self.nodes.append(node)
@@ -187,8 +188,8 @@ class Replay(Trace):
             where,
             forward,
             "",
-            tuple(outs),
-            tuple(operands),
+            tuple(map(on_host, outs)),
+            tuple(map(on_host, operands)),
             tuple(known),
             params,
         )
@@ -212,12 +213,18 @@ class Replay(Trace):
         """Store the leaves of the result."""
         for path, leaf in pytrees.leaves_with_path(result):
             place = leaf._place if type(leaf) is Followed else None
-            raw = self.inner(leaf) if isinstance(leaf, Tensor) else leaf
+            raw = on_host(self.inner(leaf) if isinstance(leaf, Tensor) else leaf)
             if type(raw) in RAW:
                 self.outs.append((pytrees.key_path_text(path), raw, place or self._constant(raw)))
 
 
+def on_host(value: object) -> Any:
+    """Copy the elements of a tensor on a device; any other object is returned unchanged."""
+    return value._value._value if type(value) is Resident else value
+
+
 def _is_finite(value: Raw) -> bool:
+    value = on_host(value)
     if type(value) in NUMBERS:
         return bool(np.isfinite(value))
     return value.dtype.kind not in "fc" or bool(np.isfinite(value).all())
@@ -342,7 +349,7 @@ def replay(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[st
     return trace
 
 
-FOLLOWED: Final = (np.ndarray, np.generic, float, complex)
+FOLLOWED: Final = (Resident, np.ndarray, np.generic, float, complex)
 """The types that are followed besides tensors; integers and booleans may be static."""
 
 

@@ -30,7 +30,7 @@ from funcgrad._staging.jit import Jitted
 from funcgrad._transforms.arguments import check_function
 from funcgrad._transforms.transformed import LinearMap, Transformed
 from funcgrad.debug.causes import Cause, causes_of
-from funcgrad.debug.replays import replay
+from funcgrad.debug.replays import on_host, replay
 from funcgrad.errors import NonFiniteError
 from funcgrad.tensor.tensor import Tensor
 
@@ -245,7 +245,7 @@ def _explained(
 
 
 def _raw(leaf: object) -> Any:
-    return leaf._value if type(leaf) is Tensor else leaf
+    return on_host(leaf._value if type(leaf) is Tensor else leaf)
 
 
 def _all_finite(tree: Any) -> bool:
@@ -278,7 +278,7 @@ def _is_finite(leaf: object) -> bool:
     >>> _is_finite(np.ones(3)), _is_finite(np.array([np.inf, 1.0])), _is_finite("a text")
     (True, False, True)
     """
-    value = leaf._value if type(leaf) is Tensor else leaf
+    value = _raw(leaf)
     if type(value) is np.ndarray:
         dtype = value.dtype
         if (dtype is _DOUBLE or dtype is _SINGLE) and _has_finite_square(value):

@@ -11,8 +11,10 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar, overload
 
 import numpy as np
 
+from funcgrad._backends.devices.placement import DeviceLike, device_of
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._base.users_line import warn_user
+from funcgrad._core import pytrees as trees
 from funcgrad._core.pytrees import Structure, unflatten
 from funcgrad._core.specs import dtype_of, shape_of
 from funcgrad._core.trace import NUMBERS
@@ -135,10 +137,28 @@ Tree = TypeVar("Tree")
 
 
 @overload
-def load(path: PathLike, like: None = None, strict: bool = True, layout: Layout = None) -> Any: ...
+def load(
+    path: PathLike,
+    like: None = None,
+    strict: bool = True,
+    layout: Layout = None,
+    device: DeviceLike | None = None,
+) -> Any: ...
 @overload
-def load(path: PathLike, like: Tree, strict: bool = True, layout: Layout = None) -> Tree: ...
-def load(path: PathLike, like: object = None, strict: bool = True, layout: Layout = None) -> Any:
+def load(
+    path: PathLike,
+    like: Tree,
+    strict: bool = True,
+    layout: Layout = None,
+    device: DeviceLike | None = None,
+) -> Tree: ...
+def load(
+    path: PathLike,
+    like: object = None,
+    strict: bool = True,
+    layout: Layout = None,
+    device: DeviceLike | None = None,
+) -> Any:
     """Load a tree from a file that `save` or another library wrote.
 
     Parameters
@@ -158,6 +178,8 @@ def load(path: PathLike, like: object = None, strict: bool = True, layout: Layou
         The library whose layout a file of weights has. PyTorch's matrices are the transpose of
         ours: with "torch", ``like`` is a model, which is filled by ``nn.from_torch``. Files of
         funcgrad are recognized.
+    device : Device, str or DeviceBackend, optional
+        Where the tensors are; by default on the host. See ``fg.put``.
 
     Returns
     -------
@@ -179,6 +201,8 @@ def load(path: PathLike, like: object = None, strict: bool = True, layout: Layou
         The file does not exist, or cannot be read.
     ArgumentError
         The layout is unknown, or it is "torch" and ``like`` is missing.
+    DeviceError
+        The device does not exist.
 
     Warns
     -----
@@ -214,6 +238,12 @@ def load(path: PathLike, like: object = None, strict: bool = True, layout: Layou
             f"load: layout is 'torch', with a model as like=, or 'funcgrad', got {layout!r} and"
             f" like={like!r:.60}."
         )
+    place = None if device is None else device_of(device, "load").place_array
+    tree = _load(path, like, strict, layout)
+    return tree if place is None else trees.map(place, tree)
+
+
+def _load(path: PathLike, like: object, strict: bool, layout: Layout) -> Any:
     with _opened(path, "load") as content:
         if layout == "torch":
             from funcgrad.nn.torch_layouts import loaded

@@ -9,6 +9,8 @@ from typing import TypeAlias
 
 import numpy as np
 
+from funcgrad._backends.devices.placement import get
+from funcgrad._backends.devices.resident import Resident
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._core.trace import TracedValue
 from funcgrad._transforms.arguments import values_of
@@ -124,6 +126,8 @@ def snapshot(tree: object, metadata: Mapping[str, str], operation: str) -> Snaps
 
 
 def _in_native_order(leaf: object) -> object:
+    if isinstance(leaf, Resident):
+        return get(leaf)
     if isinstance(leaf, np.ndarray) and not leaf.dtype.isnative:
         return leaf.astype(leaf.dtype.newbyteorder("="))
     return leaf

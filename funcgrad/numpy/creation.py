@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from funcgrad._core.specs import ShapeLike, broadcast_shapes, dtype_of, shape_of
-from funcgrad._core.trace import RAW, concrete
+from funcgrad._core.trace import RAW, beside, concrete
 from funcgrad._core.users_values import checked_dtype, explained, is_weak, operand
 from funcgrad._hints.lookup import answering
 from funcgrad._primitives.broadcasting import broadcast_to
@@ -300,6 +300,22 @@ def _like(
     )
 
 
+def _alike(
+    number: int,
+    a: Tensor,
+    dtype: DTypeLike | None,
+    shape: ShapeLike | None,
+    device: str | None,
+    operation: str,
+) -> Tensor:
+    """A number in the shape and the dtype of a traced array, on the array's device."""
+    sizes, kind = _like(a, dtype, shape, operation)
+    value = beside(kind.type(number), a)
+    if type(value) in RAW or device is not None:
+        return (ones if number else zeros)(sizes, kind, device=device)
+    return full(sizes, value)
+
+
 def zeros_like(
     a: ArrayLike,
     dtype: DTypeLike | None = None,
@@ -314,6 +330,8 @@ def zeros_like(
     >>> zeros_like([1.0, 2.0])
     Tensor([0., 0.])
     """
+    if type(a) is not Tensor and isinstance(a, Tensor):
+        return _alike(0, a, dtype, shape, device, "zeros_like")
     return zeros(*_like(a, dtype, shape, "zeros_like"), device=device)
 
 
@@ -331,6 +349,8 @@ def ones_like(
     >>> ones_like([3, 4])
     Tensor([1, 1])
     """
+    if type(a) is not Tensor and isinstance(a, Tensor):
+        return _alike(1, a, dtype, shape, device, "ones_like")
     return ones(*_like(a, dtype, shape, "ones_like"), device=device)
 
 
@@ -349,7 +369,7 @@ def empty_like(
     >>> empty_like([3.0])
     Tensor([0.])
     """
-    return empty(*_like(prototype, dtype, shape, "empty_like"), device=device)
+    return zeros_like(prototype, dtype, device=device, shape=shape)
 
 
 def full_like(
@@ -368,7 +388,10 @@ def full_like(
     Tensor([7., 7.])
     """
     sizes, kind = _like(a, dtype, shape, "full_like")
-    return full(sizes, fill_value, kind, device=device)
+    value = operand(fill_value, "full_like")
+    if type(value) in RAW and not shape_of(value):
+        value = beside(value, operand(a, "full_like"))
+    return full(sizes, value, kind, device=device)
 
 
 @answering

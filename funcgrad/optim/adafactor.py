@@ -12,8 +12,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 import funcgrad.numpy as fnp
 from funcgrad._core.pytrees import pytree
 from funcgrad._core.specs import Shape
@@ -30,7 +28,7 @@ from funcgrad.optim.base import (
 )
 from funcgrad.optim.option_types import Count, Share, Size, making
 from funcgrad.optim.rule import LeafRule, Leafwise, Mask, Memory, Step
-from funcgrad.tensor.tensor import Tensor, apply, wrap
+from funcgrad.tensor.tensor import Tensor, apply
 
 
 @pytree(slots=True)
@@ -200,7 +198,7 @@ def _first_means(p: Tensor, least: int | None) -> tuple[Memory, Memory, Memory]:
 
 def _zeros_without(p: Tensor, axis: int) -> Tensor:
     shape = p.shape[:axis] + p.shape[axis + 1 :]
-    return wrap(np.zeros(shape, p.real.dtype))
+    return fnp.zeros_like(p, p.real.dtype, shape=shape)
 
 
 def _factored(

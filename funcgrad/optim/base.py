@@ -351,7 +351,7 @@ def real_full(x: Tensor, number: ArrayLike) -> Tensor:
 
 def zeros(x: Tensor, *, real: bool = False) -> Tensor:
     """Zeros of the shape and the dtype of a tensor, or of the dtype of its real part."""
-    return wrap(np.zeros(x.shape, _real_dtype(x.dtype) if real else x.dtype))
+    return fnp.zeros_like(x, _real_dtype(x.dtype) if real else x.dtype)
 
 
 def square(g: Tensor) -> Tensor:

@@ -454,7 +454,7 @@ def is_for_all_paths(leaf: ArrayLike) -> bool:
 
 def _traces(leaf: ArrayLike) -> Iterator[Trace]:
     value: Value = concrete(wrap(leaf))
-    while type(value) not in RAW:
+    while type(value) not in RAW and value._trace is not None:
         yield value._trace
         value = value._value
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import sys
 from math import prod
-from typing import Any, Final, NoReturn, Self, SupportsIndex
+from typing import Any, Final, NoReturn, SupportsIndex
 
 import numpy as np
 
 from funcgrad._core.specs import Shape, Spec, shape_of
-from funcgrad._core.trace import Raw, TracedValue, Value, held_by_an_array
+from funcgrad._core.trace import RAW, Raw, TracedValue, Value, held_by_an_array
 from funcgrad._core.users_values import read_only
 from funcgrad.errors import (
     ArgumentError,
@@ -53,9 +53,12 @@ class Conversions(AbsentAttributes):
         return prod(self.shape) * self.itemsize
 
     @property
-    def device(self) -> str:
-        """The device of the elements, by the array API's name: always ``"cpu"``."""
-        return "cpu"
+    def device(self) -> Any:
+        """The device of the elements: ``"cpu"``, unless they were put on another one."""
+        value = self._value
+        while isinstance(value, TracedValue):
+            value = value._value
+        return getattr(value, "device", "cpu")
 
     _value: Any
 
@@ -135,13 +138,17 @@ class Conversions(AbsentAttributes):
         """The elements as nested lists of Python numbers."""
         return np.asarray(self._reveal("t.tolist()", exact=True)).tolist()
 
-    def to_device(self, device: str, /, *, stream: Any = None) -> Self:
-        """Return the tensor itself, since there is only one device (array API)."""
-        if device != "cpu" or stream is not None:
+    def to_device(self, device: object, /, *, stream: object = None) -> Any:
+        """Copy the tensor to a device of ``fg.devices()``; return it if it is there (array API)."""
+        if stream is None and self.device == device:
+            return self
+        place = getattr(device, "place", None)
+        if stream is not None or place is None:
             raise ArgumentError(
-                f'to_device: the only device is "cpu", without a stream; got {device!r}.'
+                f'to_device: {device!r} is neither "cpu" nor one of fg.devices(), or there is a'
+                " stream, which no device takes. fg.put(t, name) finds a device by its name."
             )
-        return self
+        return place(self)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """DLPack's name for main memory."""
@@ -314,6 +321,6 @@ def _traced(tracer: Conversions) -> str:
             more += f", in {value._trace.title}"
             has_numbers = has_numbers and value._trace.has_numbers
         value = value._value
-    if has_numbers:
+    if has_numbers and type(value) in RAW:
         return _shown(np.asarray(value), "Traced", more)
     return f"Traced({Spec(tracer.shape, tracer.dtype)}{more})"

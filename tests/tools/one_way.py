@@ -3,7 +3,7 @@
 Three classes have methods from higher layers: a tensor the array functions, a program its forms, a
 linear map its program, in which it is pickled. An error asks for a hint when it is raised. A random
 sparse matrix has random numbers. A batch in blocks is a loop, and a Python loop over values of a
-batch becomes an operation.
+batch becomes an operation. A device is pickled by its name, by which it is found again.
 These imports at the time of a call do not count as dependencies on a higher layer.
 """
 
@@ -26,6 +26,7 @@ OF_METHODS: Final = (
     "funcgrad._programs.program -> funcgrad._backends.numpy.writer",
     "funcgrad._programs.program -> funcgrad._transforms.saved",
     "funcgrad._programs.program -> funcgrad.interop.onnx.model_writer",
+    "funcgrad._backends.devices.device -> funcgrad._backends.devices.placement",
     "funcgrad._transforms.transformed -> funcgrad._transforms.linear_code",
     "funcgrad._transforms.batch -> funcgrad._control.batch_blocks",
     "funcgrad._transforms.batch_runs -> funcgrad._transforms.captured_loops",

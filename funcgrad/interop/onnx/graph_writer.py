@@ -105,6 +105,8 @@ class GraphWriter:
         The state of the outer graph, whose values this graph may read.
     """
 
+    spreads = False
+
     def __init__(self, name: str, opset: int, shared: _Shared | None = None) -> None:
         self.name = name
         self.shared = _Shared(opset) if shared is None else shared
@@ -218,50 +220,77 @@ class GraphWriter:
         shape = list(x.shape)
         return self.onnx.helper.make_tensor_value_info(x.name, element_type(x.dtype), shape)
 
+    # Operators of one line each: how ``array_code`` speaks about arrays.
 
-# ----------------------------------------------------------------- operators of one line each
+    def cast_to(self, x: Symbol, dtype: np.dtype[Any]) -> Symbol:
+        """Convert a value to another dtype."""
+        if x.dtype == dtype:
+            return x
+        return self.node("Cast", [x], Spec(x.shape, dtype), to=element_type(dtype))
 
+    def reshaped(self, x: Symbol, shape: Shape) -> Symbol:
+        """Give a value another shape, its elements in C order."""
+        if x.shape == shape:
+            return x
+        options = {"allowzero": 1} if 0 in shape else {}
+        return self.node("Reshape", [x, self.integers(shape)], Spec(shape, x.dtype), **options)
 
-def cast_to(writer: GraphWriter, x: Symbol, dtype: np.dtype[Any]) -> Symbol:
-    """A value in another dtype."""
-    if x.dtype == dtype:
-        return x
-    kind = element_type(dtype)
-    return writer.node("Cast", [x], Spec(x.shape, dtype), to=kind)
+    def expanded(self, x: Symbol, shape: Shape) -> Symbol:
+        """Broadcast a value to a shape."""
+        if x.shape == shape:
+            return x
+        return self.node("Expand", [x, self.integers(shape)], Spec(shape, x.dtype))
 
+    def sliced(self, x: Symbol, axis: int, start: int, count: int, step: int = 1) -> Symbol:
+        """Take some elements along an axis."""
+        if start == 0 and step == 1 and count == x.shape[axis]:
+            return x
+        stop = start + count * step
+        stop = stop if stop >= 0 else -x.shape[axis] - 1  # in front of the first element
+        shape = (*x.shape[:axis], count, *x.shape[axis + 1 :])
+        bounds = [self.integers([number]) for number in (start, stop, axis, step)]
+        return self.node("Slice", [x, *bounds], Spec(shape, x.dtype))
 
-def reshaped(writer: GraphWriter, x: Symbol, shape: Shape) -> Symbol:
-    """A value in another shape, its elements in C order."""
-    if x.shape == shape:
-        return x
-    options = {"allowzero": 1} if 0 in shape else {}
-    return writer.node("Reshape", [x, writer.integers(shape)], Spec(shape, x.dtype), **options)
+    def permuted(self, x: Symbol, order: Sequence[int]) -> Symbol:
+        """Put the axes into another order."""
+        if [*order] == [*range(len(order))]:
+            return x
+        spec = Spec(tuple([x.shape[axis] for axis in order]), x.dtype)
+        return self.node("Transpose", [x], spec, perm=[*order])
 
+    def joined(self, parts: Sequence[Symbol], axis: int) -> Symbol:
+        """Concatenate values along an axis."""
+        if len(parts) == 1:
+            return parts[0]
+        size = sum([value.shape[axis] for value in parts])
+        shape = (*parts[0].shape[:axis], size, *parts[0].shape[axis + 1 :])
+        return self.node("Concat", parts, Spec(shape, parts[0].dtype), axis=axis)
 
-def expanded(writer: GraphWriter, x: Symbol, shape: Shape) -> Symbol:
-    """A value, broadcast to a shape."""
-    if x.shape == shape:
-        return x
-    return writer.node("Expand", [x, writer.integers(shape)], Spec(shape, x.dtype))
+    def padded(
+        self, x: Symbol, before: Sequence[int], behind: Sequence[int], between: Sequence[int]
+    ) -> Symbol:
+        """Put zeros around a value, along each axis before and behind it."""
+        assert not any(between)
+        sizes = zip(before, x.shape, behind, strict=True)
+        spec = Spec(tuple([sum(size) for size in sizes]), x.dtype)
+        if spec.dtype.kind == "b" or (spec.dtype.itemsize < 4 and spec.dtype.kind in "iu"):
+            wide = self.cast_to(x, np.dtype(np.int32))
+            return self.cast_to(self.padded(wide, before, behind, between), spec.dtype)
+        return self.node("Pad", [x, self.integers([*before, *behind])], spec)
 
+    def added(self, x: Symbol, y: Symbol) -> Symbol:
+        """Add values of one dtype, which broadcast."""
+        spec = Spec(np.broadcast_shapes(x.shape, y.shape), x.dtype)
+        if spec.dtype.kind in "iu" and spec.dtype.itemsize < 4:
+            wide = [self.cast_to(value, np.dtype(np.int32)) for value in (x, y)]
+            return self.cast_to(self.added(*wide), spec.dtype)
+        return self.node("Or" if spec.dtype.kind == "b" else "Add", [x, y], spec)
 
-def sliced(
-    writer: GraphWriter, x: Symbol, axis: int, start: int, count: int, step: int = 1
-) -> Symbol:
-    """Some elements along an axis."""
-    if start == 0 and step == 1 and count == x.shape[axis]:
-        return x
-    stop = start + count * step
-    stop = stop if stop >= 0 else -x.shape[axis] - 1  # in front of the first element
-    shape = (*x.shape[:axis], count, *x.shape[axis + 1 :])
-    bounds = [writer.integers([number]) for number in (start, stop, axis, step)]
-    return writer.node("Slice", [x, *bounds], Spec(shape, x.dtype))
+    def taken(self, flat: Symbol, places: Symbol) -> Symbol:
+        """Read the elements of a vector at places."""
+        return self.node("Gather", [flat, places], Spec(places.shape, flat.dtype), axis=0)
 
-
-def joined(writer: GraphWriter, parts: Sequence[Symbol], axis: int) -> Symbol:
-    """Concatenate values along an axis."""
-    if len(parts) == 1:
-        return parts[0]
-    size = sum([value.shape[axis] for value in parts])
-    shape = (*parts[0].shape[:axis], size, *parts[0].shape[axis + 1 :])
-    return writer.node("Concat", parts, Spec(shape, parts[0].dtype), axis=axis)
+    def put(self, flat: Symbol, places: Symbol, updates: Symbol, adds: bool) -> Symbol:
+        """Replace the elements of a vector at places, which are a vector, or add to them."""
+        options = {"reduction": "add"} if adds else {}
+        return self.node("ScatterElements", [flat, places, updates], flat.spec, axis=0, **options)

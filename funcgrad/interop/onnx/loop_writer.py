@@ -15,9 +15,6 @@ from funcgrad._core.structure.structures import Choice, Loop
 from funcgrad.interop.onnx.graph_writer import (
     GraphWriter,
     Symbol,
-    cast_to,
-    expanded,
-    reshaped,
 )
 
 _BOOL: Final = np.dtype(np.bool_)
@@ -36,7 +33,7 @@ def chosen(
     write: WriteProgram,
 ) -> list[Symbol]:
     """The results of the branch that the first operand selects; several branches are nested."""
-    number = cast_to(writer, reshaped(writer, operands[0], ()), _INT64)
+    number = writer.cast_to(writer.reshaped(operands[0], ()), _INT64)
     return _chosen(writer, number, list(choice.branches), 0, operands[1:], specs, write)
 
 
@@ -64,7 +61,7 @@ def _chosen(
 
 
 def _as(writer: GraphWriter, value: Symbol, spec: Spec) -> Symbol:
-    return expanded(writer, cast_to(writer, value, spec.dtype), spec.shape)
+    return writer.expanded(writer.cast_to(value, spec.dtype), spec.shape)
 
 
 def looped(
@@ -161,4 +158,4 @@ def _truth(
     writer: GraphWriter, condition: Any, operands: Sequence[Symbol], write: WriteProgram
 ) -> Symbol:
     (out,) = write(writer, condition, operands)
-    return cast_to(writer, reshaped(writer, out, ()), _BOOL)
+    return writer.cast_to(writer.reshaped(out, ()), _BOOL)

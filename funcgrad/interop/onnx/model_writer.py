@@ -20,6 +20,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from funcgrad._backends.array_code.moved_boxes import moved
+from funcgrad._backends.array_code.ufunc_algebra import Element, random_words
 from funcgrad._backends.control_forms import written_out
 from funcgrad._core import pytrees
 from funcgrad._core.specs import Spec
@@ -46,18 +48,15 @@ from funcgrad._programs.inline import inlined
 from funcgrad._programs.program import Program
 from funcgrad._transforms.abstract_stager import flat_program
 from funcgrad.errors import ArgumentError, DtypeError, ProgramError
-from funcgrad.interop.onnx.element_algebra import Element, ElementAlgebra, random_words
+from funcgrad.interop.onnx.element_algebra import ElementAlgebra
 from funcgrad.interop.onnx.fold_writer import multiplied, reduced, scanned
 from funcgrad.interop.onnx.graph_writer import (
     GraphWriter,
     Symbol,
     UnwritableError,
-    cast_to,
-    expanded,
 )
 from funcgrad.interop.onnx.library import element_type, onnx_library
 from funcgrad.interop.onnx.loop_writer import chosen, looped
-from funcgrad.interop.onnx.movement_writer import moved
 from funcgrad.interop.onnx.operator_writer import OPERATORS
 from funcgrad.interop.onnx.place_writer import gathered, scattered
 from funcgrad.interop.onnx.replacements import REPLACEMENTS, from_factors
@@ -205,7 +204,7 @@ def _constant(writer: GraphWriter, value: Any) -> Any:
 
 def _symbol(writer: GraphWriter, value: Any, spec: Spec) -> Symbol:
     if isinstance(value, Symbol):
-        return cast_to(writer, value, spec.dtype)
+        return writer.cast_to(value, spec.dtype)
     return writer.constant(value, spec.dtype)
 
 
@@ -263,11 +262,11 @@ def _elements(writer: GraphWriter, equation: Equation, operands: Sequence[Any]) 
     assert isinstance(structure, Elementwise)
     assert structure.formula is not None
     m = ElementAlgebra(writer)
-    numbers = [m.element(x) if isinstance(x, Symbol) else x for x in operands]
+    numbers = [m.element(x, x.spec.weak) if isinstance(x, Symbol) else x for x in operands]
     with np.errstate(all="ignore"):
         out = structure.formula(m, *numbers, **dict(equation.params))
-    symbol = out.symbol if isinstance(out, Element) else writer.constant(out, spec.dtype)
-    return expanded(writer, cast_to(writer, symbol, spec.dtype), spec.shape)
+    symbol = out.array if isinstance(out, Element) else writer.constant(out, spec.dtype)
+    return writer.expanded(writer.cast_to(symbol, spec.dtype), spec.shape)
 
 
 def _by_structure(
@@ -296,7 +295,7 @@ def _by_structure(
             places = structure.places(*shapes, **params)
             return scattered(writer, places, structure.fold, base, updates, operands, spec)
         case Random() if structure.block is not None:
-            return random_words(writer, structure.block, params, operands, spec)
+            return random_words(ElementAlgebra(writer), structure.block, params, operands, spec)
     return None
 
 
@@ -321,7 +320,7 @@ def _in_others(writer: GraphWriter, equation: Equation, operands: Sequence[Symbo
     staged = flat_program(operation.name, written, [x.spec for x in operands])
     outs = _write_program(writer, staged, operands)
     return [
-        cast_to(writer, out, spec.dtype) for out, spec in zip(outs, equation.results, strict=True)
+        writer.cast_to(out, spec.dtype) for out, spec in zip(outs, equation.results, strict=True)
     ]
 
 

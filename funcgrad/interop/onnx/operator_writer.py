@@ -6,13 +6,14 @@ parameters.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from math import prod
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
 import numpy as np
 
+from funcgrad._backends.array_code.moved_boxes import moved
 from funcgrad._core.primitive import Primitive
 from funcgrad._core.specs import Shape, Spec
 from funcgrad._core.structure.index_maps import Piece
@@ -33,12 +34,7 @@ from funcgrad.interop.onnx.graph_writer import (
     GraphWriter,
     Symbol,
     UnwritableError,
-    cast_to,
-    expanded,
-    reshaped,
-    sliced,
 )
-from funcgrad.interop.onnx.movement_writer import moved
 
 _INT64: Final = np.dtype(np.int64)
 
@@ -76,11 +72,11 @@ def _convolved(
     groups: int,
 ) -> Symbol:
     if 0 in (*x.shape, *kernel.shape, *spec.shape):
-        return expanded(writer, writer.constant(np.zeros(1, spec.dtype)), spec.shape)
+        return writer.expanded(writer.constant(np.zeros(1, spec.dtype)), spec.shape)
     _check_convolved(spec, x, kernel)
     line = () if strides else (1,)  # ONNX needs at least one axis
-    x = reshaped(writer, x, (*x.shape, *line))
-    kernel = reshaped(writer, kernel, (*kernel.shape, *line))
+    x = writer.reshaped(x, (*x.shape, *line))
+    kernel = writer.reshaped(kernel, (*kernel.shape, *line))
     out = writer.node(
         "Conv",
         [x, kernel],
@@ -90,7 +86,7 @@ def _convolved(
         dilations=dilations or (1,),
         group=groups,
     )
-    return reshaped(writer, out, spec.shape)
+    return writer.reshaped(out, spec.shape)
 
 
 def _spread(
@@ -104,7 +100,7 @@ def _spread(
     groups: int,
 ) -> Symbol:
     if 0 in (*y.shape, *kernel.shape, *spec.shape):
-        return expanded(writer, writer.constant(np.zeros(1, spec.dtype)), spec.shape)
+        return writer.expanded(writer.constant(np.zeros(1, spec.dtype)), spec.shape)
     _check_convolved(spec, y, kernel)
     line = () if strides else (1,)
     reach = [
@@ -116,14 +112,14 @@ def _spread(
     short = Spec((*spec.shape[:2], *reach, *line), spec.dtype)
     out = writer.node(
         "ConvTranspose",
-        [reshaped(writer, y, (*y.shape, *line)), reshaped(writer, kernel, (*kernel.shape, *line))],
+        [writer.reshaped(y, (*y.shape, *line)), writer.reshaped(kernel, (*kernel.shape, *line))],
         short,
         kernel_shape=[*kernel.shape[2:], *line],
         strides=strides or (1,),
         dilations=dilations or (1,),
         group=groups,
     )
-    out = reshaped(writer, out, (*spec.shape[:2], *reach))
+    out = writer.reshaped(out, (*spec.shape[:2], *reach))
     behind = [n - m for n, m in zip(shape, reach, strict=True)]
     if any(behind):
         pads = writer.integers([*[0] * len(spec.shape), 0, 0, *behind])
@@ -143,14 +139,14 @@ def _correlated(
 ) -> Symbol:
     """A convolution with the kernel y, of x with batch and channel axes swapped."""
     if 0 in (*x.shape, *y.shape, *spec.shape):
-        return expanded(writer, writer.constant(np.zeros(1, spec.dtype)), spec.shape)
+        return writer.expanded(writer.constant(np.zeros(1, spec.dtype)), spec.shape)
     _check_convolved(spec, x, y)
     batch, channels, *space = x.shape
     count = channels // groups
-    x = reshaped(writer, x, (batch, groups, count, *space))
-    x = _permuted(writer, x, (2, 1, 0, *range(3, len(space) + 3)))
-    x = reshaped(writer, x, (count, groups * batch, *space))
-    kernel = _permuted(writer, y, (1, 0, *range(2, len(y.shape))))
+    x = writer.reshaped(x, (batch, groups, count, *space))
+    x = writer.permuted(x, (2, 1, 0, *range(3, len(space) + 3)))
+    x = writer.reshaped(x, (count, groups * batch, *space))
+    kernel = writer.permuted(y, (1, 0, *range(2, len(y.shape))))
     places = [
         (n - stride * (m - 1) - 1) // dilation + 1
         for n, m, stride, dilation in zip(space, y.shape[2:], strides, dilations, strict=True)
@@ -158,13 +154,8 @@ def _correlated(
     wide = Spec((count, y.shape[1], *places), spec.dtype)
     out = _convolved(writer, wide, x, kernel, dilations, strides, groups)
     for axis, size in enumerate(sizes):
-        out = sliced(writer, out, axis + 2, 0, size)
-    return _permuted(writer, out, (1, 0, *range(2, len(out.shape))))
-
-
-def _permuted(writer: GraphWriter, x: Symbol, order: Sequence[int]) -> Symbol:
-    shape = tuple([x.shape[a] for a in order])
-    return writer.node("Transpose", [x], Spec(shape, x.dtype), perm=list(order))
+        out = writer.sliced(out, axis + 2, 0, size)
+    return writer.permuted(out, (1, 0, *range(2, len(out.shape))))
 
 
 # ------------------------------------------------------------------------------------- windows
@@ -197,9 +188,9 @@ def _summed(
     axes = writer.integers(range(lead, lead + len(sizes)))
     wide = np.dtype(np.int64) if x.dtype.kind in "iu" else x.dtype
     total = writer.node(
-        "ReduceSum", [cast_to(writer, windows, wide), axes], Spec(spec.shape, wide), keepdims=0
+        "ReduceSum", [writer.cast_to(windows, wide), axes], Spec(spec.shape, wide), keepdims=0
     )
-    return cast_to(writer, total, spec.dtype)
+    return writer.cast_to(total, spec.dtype)
 
 
 def _shared(
@@ -214,8 +205,8 @@ def _shared(
     if not sizes:
         return y
     lead = len(y.shape) - len(sizes)
-    y = reshaped(writer, y, (*y.shape[:lead], *[1] * len(sizes), *y.shape[lead:]))
-    y = expanded(writer, y, (*y.shape[:lead], *sizes, *y.shape[lead + len(sizes) :]))
+    y = writer.reshaped(y, (*y.shape[:lead], *[1] * len(sizes), *y.shape[lead:]))
+    y = writer.expanded(y, (*y.shape[:lead], *sizes, *y.shape[lead + len(sizes) :]))
     return _overlapped(writer, spec, y, shape, strides, dilations)
 
 
@@ -229,7 +220,7 @@ def _ordered(writer: GraphWriter, x: Symbol, axis: int, descending: bool) -> tup
     if x.dtype == np.uint64:
         keys = in_signed_order(writer, x)
     elif x.dtype.kind != "f" and x.dtype != np.int64:
-        keys = cast_to(writer, x, np.dtype(wide))
+        keys = writer.cast_to(x, np.dtype(wide))
     count = writer.integers([x.shape[axis]])
     specs = [Spec(x.shape, keys.dtype), Spec(x.shape, _INT64)]
     values, places = writer.nodes_of(
@@ -237,7 +228,7 @@ def _ordered(writer: GraphWriter, x: Symbol, axis: int, descending: bool) -> tup
     )
     if x.dtype == np.uint64:
         return in_signed_order(writer, values), places
-    return cast_to(writer, values, x.dtype), places
+    return writer.cast_to(values, x.dtype), places
 
 
 def _sorted(writer: GraphWriter, spec: Spec, x: Symbol, axis: int, descending: bool) -> Symbol:
@@ -249,7 +240,7 @@ def _order(
 ) -> Symbol:
     if not prod(x.shape):
         return writer.constant(np.zeros(spec.shape, spec.dtype))
-    return cast_to(writer, _ordered(writer, x, axis, descending)[1], spec.dtype)
+    return writer.cast_to(_ordered(writer, x, axis, descending)[1], spec.dtype)
 
 
 def _part_of_order(
@@ -266,9 +257,8 @@ def _part_of_order(
     order, size = _ordered(writer, x, axis, descending)[1], x.shape[axis]
     first = size - count if last else 0
     bounds = [writer.integers([place]) for place in (first, first + count, axis)]
-    return cast_to(
-        writer, writer.node("Slice", [order, *bounds], Spec(spec.shape, _INT64)), spec.dtype
-    )
+    some = writer.node("Slice", [order, *bounds], Spec(spec.shape, _INT64))
+    return writer.cast_to(some, spec.dtype)
 
 
 def _determinant(writer: GraphWriter, spec: Spec, x: Symbol, failed: str = "raise") -> Symbol:

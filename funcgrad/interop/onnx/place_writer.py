@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from funcgrad._backends.array_code.moved_boxes import offsets, window
 from funcgrad._core.specs import Spec
 from funcgrad._core.structure import folds
 from funcgrad._core.structure.folds import Fold
@@ -20,13 +21,7 @@ from funcgrad.interop.onnx.graph_writer import (
     GraphWriter,
     Symbol,
     UnwritableError,
-    cast_to,
-    expanded,
-    joined,
-    reshaped,
-    sliced,
 )
-from funcgrad.interop.onnx.movement_writer import added, offsets, window
 
 _BOOL: Final = np.dtype(np.bool_)
 _INT64: Final = np.dtype(np.int64)
@@ -41,13 +36,13 @@ def gathered(writer: GraphWriter, places: Places, operands: Sequence[Symbol], sp
     if plain is not None:
         return plain
     numbers, inside = _numbers(writer, places, operands)
-    numbers = expanded(writer, numbers, spec.shape)
-    flat = reshaped(writer, x, (prod(x.shape),))
+    numbers = writer.expanded(numbers, spec.shape)
+    flat = writer.reshaped(x, (prod(x.shape),))
     if inside is not None:  # append a zero for positions outside; the array may be empty
-        flat = joined(writer, [flat, writer.constant(np.zeros(1, x.dtype))], 0)
+        flat = writer.joined([flat, writer.constant(np.zeros(1, x.dtype))], 0)
         outside = writer.constant(np.full((1,) * len(spec.shape), prod(x.shape), np.int64))
         numbers = _where(writer, inside, numbers, outside)
-    return writer.node("Gather", [flat, numbers], spec, axis=0)
+    return writer.taken(flat, numbers)
 
 
 def _along_axis(
@@ -73,7 +68,7 @@ def _along_axis(
         return None
     if whole != places.strides:
         return None
-    integers = cast_to(writer, integers, _INT64)
+    integers = writer.cast_to(integers, _INT64)
     return writer.node("Gather", [x, integers], spec, axis=axis)
 
 
@@ -95,7 +90,7 @@ def _numbers(
     for index in places.indices:
         place, inside = _place(writer, index, _lined_up(writer, index, places, operands))
         step = _node(writer, "Mul", place, writer.constant(index.step, _INT64), _INT64)
-        total = added(writer, total, step)
+        total = writer.added(total, step)
         if inside is not None:
             valid = inside if valid is None else _node(writer, "And", valid, inside, _BOOL)
     return total, valid
@@ -105,7 +100,7 @@ def _lined_up(
     writer: GraphWriter, index: IndexArray, places: Places, operands: Sequence[Symbol]
 ) -> Symbol:
     """The integers of an index array, with axes of size 1 where they are constant."""
-    integers = cast_to(writer, operands[index.operand], _INT64)
+    integers = writer.cast_to(operands[index.operand], _INT64)
     shape = tuple([n if s else 1 for n, s in zip(places.shape, index.strides, strict=True)])
     return window(writer, integers, shape, 0, index.strides)
 
@@ -121,7 +116,7 @@ def _place(
     if index.mode == "clip":
         return _bounded(writer, integers, zero, last), None
     negative = _node(writer, "Less", integers, zero, _BOOL)
-    counted = _where(writer, negative, added(writer, integers, size), integers)
+    counted = _where(writer, negative, writer.added(integers, size), integers)
     if index.mode == "raise":
         return counted, None
     low = _node(writer, "GreaterOrEqual", counted, zero, _BOOL)
@@ -152,19 +147,19 @@ def scattered(
     dtype = wide if options else spec.dtype
     flat = writer.constant(np.zeros(1, dtype))
     if base is None:
-        flat = expanded(writer, flat, (size,))
+        flat = writer.expanded(flat, (size,))
     else:
-        flat = reshaped(writer, cast_to(writer, cast_to(writer, base, spec.dtype), dtype), (size,))
+        flat = writer.reshaped(writer.cast_to(writer.cast_to(base, spec.dtype), dtype), (size,))
     if not prod(places.shape):
-        return reshaped(writer, cast_to(writer, flat, spec.dtype), spec.shape)
+        return writer.reshaped(writer.cast_to(flat, spec.dtype), spec.shape)
     numbers, inside = _numbers(writer, places, operands)
-    numbers = expanded(writer, numbers, places.shape)
+    numbers = writer.expanded(numbers, places.shape)
     if inside is not None:  # updates outside go to an element that is dropped
-        flat = joined(writer, [flat, writer.constant(np.zeros(1, dtype))], 0)
+        flat = writer.joined([flat, writer.constant(np.zeros(1, dtype))], 0)
         numbers = _where(writer, inside, numbers, writer.constant(size, _INT64))
-    updates = cast_to(writer, cast_to(writer, updates, spec.dtype), dtype)
-    updates = reshaped(writer, expanded(writer, updates, places.shape), (prod(places.shape),))
-    numbers = reshaped(writer, numbers, updates.shape)
+    updates = writer.cast_to(writer.cast_to(updates, spec.dtype), dtype)
+    updates = writer.reshaped(writer.expanded(updates, places.shape), (prod(places.shape),))
+    numbers = writer.reshaped(numbers, updates.shape)
     out = writer.node(
         "ScatterElements",
         [flat, numbers, updates],
@@ -172,8 +167,8 @@ def scattered(
         axis=0,
         **options,
     )
-    out = sliced(writer, out, 0, 0, size)
-    return reshaped(writer, cast_to(writer, out, spec.dtype), spec.shape)
+    out = writer.sliced(out, 0, 0, size)
+    return writer.reshaped(writer.cast_to(out, spec.dtype), spec.shape)
 
 
 def _options(fold: Fold | None) -> dict[str, str]:

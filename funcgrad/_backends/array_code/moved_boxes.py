@@ -1,4 +1,4 @@
-"""Write index maps as nodes: slices, transpositions, broadcasts, else gathers.
+"""Write index maps as operations on arrays: slices, transpositions, broadcasts, else gathers.
 
 A piece of a movement is a box of elements of an operand. Its strides tell which axis of the operand
 each of its axes follows, so slices, a transposition and a reshape make the piece. Pieces that are
@@ -12,21 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
+from funcgrad._backends.array_code.array_writer import Array, ArrayWriter
 from funcgrad._core.specs import Shape, Spec
 from funcgrad._core.structure.index_maps import Piece, dense_strides
-from funcgrad.interop.onnx.graph_writer import (
-    GraphWriter,
-    Symbol,
-    cast_to,
-    expanded,
-    joined,
-    reshaped,
-    sliced,
-)
 
 _INT64: Final = np.dtype(np.int64)
 
@@ -80,8 +72,8 @@ def _firsts(shape: Shape, start: int) -> list[int]:
 
 
 def window(
-    writer: GraphWriter, x: Symbol, shape: Shape, start: int, strides: Sequence[int]
-) -> Symbol:
+    writer: ArrayWriter, x: Array, shape: Shape, start: int, strides: Sequence[int]
+) -> Array:
     """The elements ``start + sum(strides * k)`` of a value, for each index ``k`` of a shape."""
     size = prod(shape)
     if size == 0:
@@ -91,108 +83,124 @@ def window(
     if start == 0 and prod(still) == prod(x.shape) and tuple(steps) == dense_strides(still):
         if shape != still:  # leading axes may be missing
             still = still[next((a for a, n in enumerate(still) if n > 1), len(still)) :]
-        return expanded(writer, reshaped(writer, x, still), shape)
+        return writer.expanded(writer.reshaped(x, still), shape)
     plan = _routes(x.shape, still, start, steps)
     if plan is None:
-        return expanded(writer, _gathered(writer, x, still, start, steps), shape)
-    return expanded(writer, _along(writer, x, still, start, steps, plan), shape)
+        return writer.expanded(_gathered(writer, x, still, start, steps), shape)
+    return writer.expanded(_along(writer, x, still, start, steps, plan), shape)
 
 
 def _along(
-    writer: GraphWriter,
-    x: Symbol,
+    writer: ArrayWriter,
+    x: Array,
     still: Shape,
     start: int,
     steps: Sequence[int],
     plan: Sequence[Route],
-) -> Symbol:
+) -> Array:
     """Slice along each axis, transpose, then add axes of size 1."""
     low = start + sum([min(0, s * (n - 1)) for n, s in zip(still, steps, strict=True)])
     firsts = _firsts(x.shape, low)
     along = {axis: (first, count, step) for axis, first, count, step in plan}
     for axis, size in enumerate(x.shape):
         if size > 1:
-            x = sliced(writer, x, axis, *along.get(axis, (firsts[axis], 1, 1)))
+            x = writer.sliced(x, axis, *along.get(axis, (firsts[axis], 1, 1)))
     order = [axis for axis, *_ in plan]
     if order != sorted(order):
         every = [*order, *[a for a in range(len(x.shape)) if a not in order]]
-        permuted = Spec(tuple([x.shape[a] for a in every]), x.dtype)
-        x = writer.node("Transpose", [x], permuted, perm=every)
-    return reshaped(writer, x, still)
+        x = writer.permuted(x, every)
+    return writer.reshaped(x, still)
 
 
-def offsets(writer: GraphWriter, shape: Shape, start: int, strides: Sequence[int]) -> Symbol:
+def offsets(writer: ArrayWriter, shape: Shape, start: int, strides: Sequence[int]) -> Array:
     """``start + sum(strides * k)`` for each index ``k``, from one constant per axis."""
-    total: Symbol | None = None
+    total: Array | None = None
     for axis, (count, stride) in enumerate(zip(shape, strides, strict=True)):
         if stride and count > 1:
-            line = np.arange(count, dtype=np.int64) * stride + (0 if total else start)
+            line = np.arange(count, dtype=np.int64) * stride + (start if total is None else 0)
             line = line.reshape([count if a == axis else 1 for a in range(len(shape))])
             portion = writer.constant(line)
-            total = portion if total is None else added(writer, total, portion)
+            total = portion if total is None else writer.added(total, portion)
     if total is None:
         total = writer.constant(np.full((1,) * len(shape), start, np.int64))
     return total
 
 
-def added(writer: GraphWriter, x: Symbol, y: Symbol) -> Symbol:
-    """Add values that broadcast."""
-    return writer.node("Add", [x, y], Spec(np.broadcast_shapes(x.shape, y.shape), x.dtype))
-
-
 def _gathered(
-    writer: GraphWriter, x: Symbol, shape: Shape, start: int, strides: Sequence[int]
-) -> Symbol:
-    places = expanded(writer, offsets(writer, shape, start, strides), shape)
-    flat = reshaped(writer, x, (prod(x.shape),))
-    return writer.node("Gather", [flat, places], Spec(shape, x.dtype), axis=0)
+    writer: ArrayWriter, x: Array, shape: Shape, start: int, strides: Sequence[int]
+) -> Array:
+    places = writer.expanded(offsets(writer, shape, start, strides), shape)
+    flat = writer.reshaped(x, (prod(x.shape),))
+    return writer.taken(flat, places)
 
 
 # ----------------------------------------------------------------------------- where pieces go
 
 
 def moved(
-    writer: GraphWriter, operands: Sequence[Symbol], pieces: Sequence[Piece], spec: Spec, adds: bool
-) -> Symbol:
+    writer: ArrayWriter, operands: Sequence[Array], pieces: Sequence[Piece], spec: Spec, adds: bool
+) -> Array:
     """The result of a movement, from its pieces."""
-    operands = [cast_to(writer, x, spec.dtype) for x in operands]
+    operands = [writer.cast_to(x, spec.dtype) for x in operands]
     if not pieces:
         return writer.constant(np.zeros(spec.shape, spec.dtype))
+    pieces = [_in_order(piece) for piece in pieces]
     boxes = [_box(piece, spec.shape) for piece in pieces]
     values = [
         window(writer, operands[piece.operand], piece.shape, piece.start, piece.strides)
         for piece in pieces
     ]
-    values = [
-        value if box is None else reshaped(writer, value, box[1])
-        for value, box in zip(values, boxes, strict=True)
+    line = [
+        (box, writer.reshaped(value, box[1]))
+        for box, value in zip(boxes, values, strict=True)
+        if box is not None and (writer.spreads or max(box[2], default=1) == 1)
     ]
-    line = [box for box in boxes if box is not None]
-    if len(line) == len(boxes) and not any(piece.operand and adds for piece in pieces):
-        out = _laid_out(writer, list(zip(line, values, strict=True)), spec)
-        if out is not None:
-            return out
-    return _scattered(writer, values, pieces, spec, adds)
+    if len(line) < len(boxes):
+        return _scattered(writer, values, pieces, spec, adds)
+    if adds or len(line) == 1:
+        total = _padded(writer, *line[0], spec)
+        for box, value in line[1:]:
+            total = writer.added(total, _padded(writer, box, value, spec))
+        return total
+    out = _laid_out(writer, line, spec)
+    return _scattered(writer, values, pieces, spec, adds) if out is None else out
 
 
-Box = tuple[tuple[int, ...], tuple[int, ...]]
-"""The first position of a box along each axis, and the sizes."""
+Box = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+"""The first position of a box along each axis, the sizes, and the steps."""
+
+
+def _in_order(piece: Piece) -> Piece:
+    """A piece with its axes in the order of the result, all forwards."""
+    start, to = piece.start, piece.to
+    axes = []
+    for count, stride, to_stride in zip(piece.shape, piece.strides, piece.to_strides, strict=True):
+        if to_stride < 0:
+            start, to = start + stride * (count - 1), to + to_stride * (count - 1)
+            stride, to_stride = -stride, -to_stride
+        axes.append((count, stride, to_stride))
+    axes.sort(key=lambda axis: -axis[2])
+    shape, strides, to_strides = zip(*axes, strict=True) if axes else ((), (), ())
+    return Piece(piece.operand, shape, start, strides, to, to_strides)
 
 
 def _box(piece: Piece, shape: Shape) -> Box | None:
     """The box of a result that a piece fills in the result's order, or None."""
     steps = dense_strides(shape)
     firsts = _firsts(shape, piece.to)
-    sizes = [1] * len(shape)
+    sizes, apart = [1] * len(shape), [1] * len(shape)
     last = -1
     for count, stride in zip(piece.shape, piece.to_strides, strict=True):
         if count == 1:
             continue
-        axis = next((a for a, n in enumerate(shape) if n > 1 and steps[a] == stride), None)
-        if axis is None or axis <= last or firsts[axis] + count > shape[axis]:
+        fitting = [a for a in range(last + 1, len(shape)) if shape[a] > 1 and steps[a] <= stride]
+        if not fitting or stride % steps[fitting[0]]:
             return _run(piece, shape)
-        sizes[axis], last = count, axis
-    return tuple(firsts), tuple(sizes)
+        axis, step = fitting[0], stride // steps[fitting[0]]
+        if firsts[axis] + step * (count - 1) >= shape[axis]:
+            return _run(piece, shape)
+        sizes[axis], apart[axis], last = count, step, axis
+    return tuple(firsts), tuple(sizes), tuple(apart)
 
 
 def _run(piece: Piece, shape: Shape) -> Box | None:
@@ -212,20 +220,22 @@ def _run(piece: Piece, shape: Shape) -> Box | None:
             break
     firsts = _firsts(shape, piece.to)
     fits = all(f + n <= m for f, n, m in zip(firsts, sizes, shape, strict=True))
-    return (tuple(firsts), tuple(sizes)) if size == 1 and fits else None
+    return (tuple(firsts), tuple(sizes), (1,) * len(shape)) if size == 1 and fits else None
 
 
-def _laid_out(writer: GraphWriter, boxes: list[tuple[Box, Symbol]], spec: Spec) -> Symbol | None:
+def _laid_out(writer: ArrayWriter, boxes: list[tuple[Box, Array]], spec: Spec) -> Array | None:
     """Concatenate boxes along an axis, with zeros in gaps; None if they do not form such a row."""
     shape = spec.shape
     if len(boxes) == 1:
         return _padded(writer, *boxes[0], spec)
+    if any(step > 1 for (_, _, steps), _ in boxes for step in steps):
+        return None
     for axis in range(len(shape)):
         ordered = sorted(boxes, key=lambda box: box[0][0][axis])
-        groups: list[list[tuple[Box, Symbol]]] = []
+        groups: list[list[tuple[Box, Array]]] = []
         ends: list[int] = []
         for box in ordered:
-            (firsts, sizes), _ = box
+            (firsts, sizes, _), _ = box
             if groups and firsts[axis] < ends[-1]:
                 if (firsts[axis], sizes[axis]) != _extent(groups[-1][0], axis):
                     break
@@ -239,15 +249,15 @@ def _laid_out(writer: GraphWriter, boxes: list[tuple[Box, Symbol]], spec: Spec) 
     return None
 
 
-def _extent(box: tuple[Box, Symbol], axis: int) -> tuple[int, int]:
-    (firsts, sizes), _ = box
+def _extent(box: tuple[Box, Array], axis: int) -> tuple[int, int]:
+    (firsts, sizes, _), _ = box
     return firsts[axis], sizes[axis]
 
 
 def _row_of(
-    writer: GraphWriter, groups: list[list[tuple[Box, Symbol]]], axis: int, spec: Spec
-) -> Symbol | None:
-    parts: list[Symbol] = []
+    writer: ArrayWriter, groups: list[list[tuple[Box, Array]]], axis: int, spec: Spec
+) -> Array | None:
+    parts: list[Array] = []
     end = 0
     for group in groups:
         first, size = _extent(group[0], axis)
@@ -255,8 +265,8 @@ def _row_of(
             parts.append(_zeros(writer, spec, axis, first - end))
         narrow = Spec((*spec.shape[:axis], size, *spec.shape[axis + 1 :]), spec.dtype)
         at_zero = [
-            (((*firsts[:axis], 0, *firsts[axis + 1 :]), sizes), value)
-            for (firsts, sizes), value in group
+            (((*firsts[:axis], 0, *firsts[axis + 1 :]), sizes, steps), value)
+            for (firsts, sizes, steps), value in group
         ]
         portion = _laid_out(writer, at_zero, narrow)
         if portion is None:
@@ -265,38 +275,32 @@ def _row_of(
         end = first + size
     if end < spec.shape[axis]:
         parts.append(_zeros(writer, spec, axis, spec.shape[axis] - end))
-    return joined(writer, parts, axis)
+    return writer.joined(parts, axis)
 
 
-def _zeros(writer: GraphWriter, spec: Spec, axis: int, count: int) -> Symbol:
+def _zeros(writer: ArrayWriter, spec: Spec, axis: int, count: int) -> Array:
     shape = (*spec.shape[:axis], count, *spec.shape[axis + 1 :])
-    return expanded(writer, writer.constant(np.zeros((1,) * len(shape), spec.dtype)), shape)
+    return writer.expanded(writer.constant(np.zeros((1,) * len(shape), spec.dtype)), shape)
 
 
-def _padded(writer: GraphWriter, box: Box, value: Symbol, spec: Spec) -> Symbol:
-    firsts, sizes = box
-    value = reshaped(writer, value, sizes)
-    behind = [n - f - m for n, f, m in zip(spec.shape, firsts, sizes, strict=True)]
-    if not any(firsts) and not any(behind):
+def _padded(writer: ArrayWriter, box: Box, value: Array, spec: Spec) -> Array:
+    firsts, sizes, steps = box
+    value = writer.reshaped(value, sizes)
+    ends = [f + s * (m - 1) + 1 for f, s, m in zip(firsts, steps, sizes, strict=True)]
+    behind = [n - end for n, end in zip(spec.shape, ends, strict=True)]
+    if not any(firsts) and not any(behind) and value.shape == spec.shape:
         return value
-    if spec.dtype.kind == "b" or (spec.dtype.itemsize < 4 and spec.dtype.kind in "iu"):
-        wide = Spec(spec.shape, np.dtype(np.int32))
-        padded = _padded(writer, box, cast_to(writer, value, wide.dtype), wide)
-        return cast_to(writer, padded, spec.dtype)
-    return writer.node("Pad", [value, writer.integers([*firsts, *behind])], spec)
+    return writer.padded(value, firsts, behind, [step - 1 for step in steps])
 
 
 def _scattered(
-    writer: GraphWriter, values: Sequence[Symbol], pieces: Sequence[Piece], spec: Spec, adds: bool
-) -> Symbol:
+    writer: ArrayWriter, values: Sequence[Array], pieces: Sequence[Piece], spec: Spec, adds: bool
+) -> Array:
     flat = (prod(spec.shape),)
-    out = expanded(writer, writer.constant(np.zeros(1, spec.dtype)), flat)
+    out = writer.expanded(writer.constant(np.zeros(1, spec.dtype)), flat)
     for value, piece in zip(values, pieces, strict=True):
         places = offsets(writer, piece.shape, piece.to, piece.to_strides)
-        places = reshaped(writer, expanded(writer, places, piece.shape), (prod(piece.shape),))
-        options: dict[str, Any] = {"reduction": "add"} if adds and piece.operand else {}
-        updates = reshaped(writer, value, places.shape)
-        out = writer.node(
-            "ScatterElements", [out, places, updates], Spec(flat, spec.dtype), axis=0, **options
-        )
-    return reshaped(writer, out, spec.shape)
+        places = writer.reshaped(writer.expanded(places, piece.shape), (prod(piece.shape),))
+        updates = writer.reshaped(value, places.shape)
+        out = writer.put(out, places, updates, adds and bool(piece.operand))
+    return writer.reshaped(out, spec.shape)

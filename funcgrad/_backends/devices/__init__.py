@@ -1,0 +1,1 @@
+"""Devices: backends that keep their own values, and tensors of these values."""

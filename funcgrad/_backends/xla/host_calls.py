@@ -1,0 +1,144 @@
+"""Operations that XLA does not have: compiled programs call them on the host.
+
+An error of such an operation is stored under the number of the call of the program, and raised when
+that has run. Operations that follow in the same call are left out.
+
+JAX runs callbacks in threads of its own, where its dtypes have 32 bits. So all values of 64 bits
+pass as pairs of 32. Calls of one program run one after the other, since callbacks of several calls
+may wait for each other's threads (JAX 0.10.2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import count
+from threading import Lock
+from typing import Any, Final
+
+import numpy as np
+
+from funcgrad._backends.array_code.array_writer import Array
+from funcgrad._backends.xla.xla_writer import XlaWriter
+from funcgrad._base.floating_errors import quiet
+from funcgrad._core.specs import Shape, Spec
+from funcgrad._programs.equation import Equation, bound
+
+_HALF: Final = np.dtype(np.uint32)
+
+
+class HostCalls:
+    """The operations that a compiled program calls on the host.
+
+    Attributes
+    ----------
+    equations : list of Equation
+    has_effects : bool
+        Whether one of them prints, checks or runs a user's function, so that order matters.
+    lock : Lock
+        Held while the program runs.
+    """
+
+    def __init__(self) -> None:
+        self.equations: list[Equation] = []
+        self.has_effects = False
+        self.lock = Lock()
+        self._numbers = count(1)
+        self._errors: dict[int, BaseException] = {}
+
+    def number(self) -> np.int32:
+        """A number for a call of the program."""
+        return np.int32(next(self._numbers) % 2**31)
+
+    def raise_error(self, number: np.int32) -> None:
+        """Raise the error of a call, if there was one."""
+        error = self._errors.pop(int(number), None)
+        if error is not None:
+            raise error
+
+    def call(
+        self,
+        writer: XlaWriter,
+        number: Array,
+        equation: Equation,
+        operands: Sequence[Array],
+        specs: Sequence[Spec],
+    ) -> list[Array]:
+        """Add a call of an operation to the function that is being traced."""
+        operation = equation.operation
+        self.equations.append(equation)
+        shapes = [
+            writer.jax.ShapeDtypeStruct(*_halves(spec.shape, spec.dtype))
+            for spec in equation.results
+        ]
+        operands = [_in_halves(writer, x) for x in operands]
+        run = self._runner(equation, specs)
+        if operation.has_effect or operation.is_foreign or not shapes:
+            self.has_effects = True
+            callback = writer.jax.experimental.io_callback
+            outs = callback(run, shapes, number, *operands, ordered=True)
+        else:
+            outs = writer.jax.pure_callback(
+                run, shapes, number, *operands, vmap_method="sequential"
+            )
+        return [
+            _joined(writer, out, spec.dtype)
+            for out, spec in zip(outs, equation.results, strict=True)
+        ]
+
+    def _runner(self, equation: Equation, specs: Sequence[Spec]) -> Callable[..., Any]:
+        def run(number: Array, *arrays: Array) -> list[Any]:
+            call = int(number)
+            if call not in self._errors:
+                try:
+                    with quiet():
+                        outs = bound(equation, tuple(map(_raw, arrays, specs)))
+                    return [
+                        _as_halves(np.asarray(out, spec.dtype))
+                        for out, spec in zip(outs, equation.results, strict=True)
+                    ]
+                except BaseException as error:  # raised when the program has run
+                    self._errors[call] = error
+            return [_as_halves(np.zeros(spec.shape, spec.dtype)) for spec in equation.results]
+
+        return run
+
+
+def _halves(shape: Shape, dtype: np.dtype[Any]) -> tuple[Shape, np.dtype[Any]]:
+    """The shape and the dtype in which values pass."""
+    if dtype == np.complex128:
+        return (*shape, 2, 2), _HALF
+    return ((*shape, 2), _HALF) if dtype.itemsize == 8 and dtype.kind != "c" else (shape, dtype)
+
+
+def _in_halves(writer: XlaWriter, x: Array) -> Array:
+    lax = writer.lax
+    if x.dtype == np.complex128:
+        x = lax.concatenate(
+            [lax.expand_dims(half, [len(x.shape)]) for half in (lax.real(x), lax.imag(x))],
+            len(x.shape),
+        )
+    return lax.bitcast_convert_type(x, _HALF) if _halves((), x.dtype)[0] else x
+
+
+def _joined(writer: XlaWriter, x: Array, dtype: np.dtype[Any]) -> Array:
+    lax = writer.lax
+    if dtype == np.complex128:
+        x = lax.bitcast_convert_type(x, np.float64)
+        last = len(x.shape) - 1
+        return lax.complex(*[lax.index_in_dim(x, k, last, keepdims=False) for k in (0, 1)])
+    return lax.bitcast_convert_type(x, dtype) if _halves((), dtype)[0] else x
+
+
+def _as_halves(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    shape, dtype = _halves(x.shape, x.dtype)
+    return np.frombuffer(x.tobytes(), dtype).reshape(shape)
+
+
+def _raw(array: Array, spec: Spec) -> Any:
+    """A value of JAX's as evaluation takes it."""
+    value = np.array(array)
+    if _halves((), spec.dtype)[0]:
+        value = np.frombuffer(value.tobytes(), spec.dtype).reshape(spec.shape)
+    if spec.weak:
+        return value.item()
+    return value if spec.shape else value[()]

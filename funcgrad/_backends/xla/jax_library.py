@@ -1,0 +1,32 @@
+"""JAX, loaded when a user asks for XLA; and the scope in which it has 64-bit dtypes.
+
+>>> import pytest
+>>> _ = pytest.importorskip("jax")
+>>> with wide_dtypes():
+...     jax_library().numpy.arange(2.0).dtype
+dtype('float64')
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Any
+
+from funcgrad._hints.optional_packages import optional_package
+
+
+def jax_library() -> Any:
+    """The module ``jax``.
+
+    Raises
+    ------
+    MissingPackageError
+        JAX is not installed.
+    """
+    return optional_package("jax", "the XLA backend: JAX is not installed")
+
+
+def wide_dtypes() -> AbstractContextManager[Any]:
+    """The scope in which JAX keeps 64 bits, in this thread, whatever the user's configuration."""
+    scope: AbstractContextManager[Any] = jax_library().enable_x64(True)
+    return scope

@@ -1,0 +1,243 @@
+"""The algebra in which formulas become operations of XLA.
+
+Most intrinsics are functions of ``jax.lax``, under another name. Where these differ from NumPy's,
+they are composed of several.
+
+>>> import pytest
+>>> jax = pytest.importorskip("jax")
+>>> m = XlaAlgebra(XlaWriter())
+>>> halved = jax.jit(lambda x: m.where(m.element(x) > 0, x / 2, -m.exp(m.element(x))).array)
+>>> halved(np.float32([1.0, -np.inf])).tolist()
+[0.5, -0.0]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+
+from funcgrad._backends.array_code.ufunc_algebra import Element, Number, UfuncAlgebra
+from funcgrad._backends.xla.xla_writer import XlaWriter, filled
+from funcgrad._core.specs import Shape
+
+_LAX: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "absolute": "abs",
+        "arccos": "acos",
+        "arccosh": "acosh",
+        "arcsin": "asin",
+        "arcsinh": "asinh",
+        "arctan": "atan",
+        "arctan2": "atan2",
+        "arctanh": "atanh",
+        "bitwise_and": "bitwise_and",
+        "bitwise_or": "bitwise_or",
+        "bitwise_xor": "bitwise_xor",
+        "cbrt": "cbrt",
+        "cos": "cos",
+        "cosh": "cosh",
+        "divide": "div",
+        "equal": "eq",
+        "exp": "exp",
+        "exp2": "exp2",
+        "expm1": "expm1",
+        "floor": "floor",
+        "greater": "gt",
+        "greater_equal": "ge",
+        "invert": "bitwise_not",
+        "left_shift": "shift_left",
+        "less": "lt",
+        "less_equal": "le",
+        "log": "log",
+        "log1p": "log1p",
+        "maximum": "max",
+        "minimum": "min",
+        "multiply": "mul",
+        "negative": "neg",
+        "nextafter": "nextafter",
+        "not_equal": "ne",
+        "power": "pow",
+        "sin": "sin",
+        "sinh": "sinh",
+        "sqrt": "sqrt",
+        "square": "square",
+        "subtract": "sub",
+        "tan": "tan",
+        "tanh": "tanh",
+    }
+)
+"""Functions of NumPy's that ``jax.lax`` has under its names, for all dtypes but the ones below."""
+
+_BOOLEAN: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "absolute": "abs",
+        "maximum": "bitwise_or",
+        "minimum": "bitwise_and",
+        "multiply": "bitwise_and",
+    }
+)
+"""Functions of NumPy's that booleans have under other names."""
+
+_COMPOSED: Final = frozenset(
+    {"copysign", "fmod", "floor_divide", "gcd", "hypot", "ldexp", "remainder", "trunc"}
+)
+"""Functions that ``jax.numpy`` has with NumPy's results."""
+
+_LEXICOGRAPHIC: Final = frozenset({"greater", "greater_equal", "less", "less_equal"})
+
+
+class XlaAlgebra(UfuncAlgebra):
+    """The intrinsics of formulas, in the operations of XLA."""
+
+    writer: XlaWriter
+
+    def __init__(self, writer: XlaWriter) -> None:
+        super().__init__(writer)
+
+    def computed(self, ufunc: np.ufunc, operands: Sequence[Element]) -> Number:
+        """Write the operations of a ufunc."""
+        name, dtype = ufunc.__name__, operands[0].dtype
+        shape = np.broadcast_shapes(*[x.shape for x in operands])
+        arrays = [self._whole(x.array, shape) for x in operands]
+        special: Callable[..., Any] | None = getattr(self, f"_{name}", None)
+        if special is not None:
+            return self.element(special(*arrays))
+        if len({x.dtype for x in operands}) > 1 and name != "ldexp":
+            return self._compared(ufunc, operands)
+        if name in _COMPOSED or (dtype.kind == "c" and name in _LEXICOGRAPHIC):
+            return self.element(getattr(self.writer.jax.numpy, name)(*arrays))
+        if dtype.kind == "b" and name in _BOOLEAN:
+            name = _BOOLEAN[name]
+            return operands[0] if name == "abs" else self._of(name, arrays)
+        if dtype.kind in "bu" and name == "absolute":
+            return operands[0]
+        if dtype.kind in "biu" and name in ("floor", "rint", "trunc"):
+            return operands[0]
+        return self._of(_LAX[name], arrays)
+
+    def _whole(self, x: Any, shape: Shape) -> Any:
+        """An array or a constant in a shape; a constant of one element stays one of NumPy's."""
+        if isinstance(x, np.ndarray) and x.size == 1:
+            return filled(x.reshape(()), shape, x.dtype)
+        return self.writer.expanded(x, shape)
+
+    def _of(self, name: str, arrays: Sequence[Any]) -> Element:
+        return self.element(getattr(self.writer.lax, name)(*arrays))
+
+    def _compared(self, ufunc: np.ufunc, operands: Sequence[Element]) -> Element:
+        """Compare uint64 with int64: negative numbers are less than all others."""
+        place = [x.dtype.kind for x in operands].index("i")
+        below = self.apply(np.less, operands[place], 0)
+        bits = [self.astype(x, np.dtype(np.uint64)) for x in operands]
+        outcome = ufunc(*[int(k != place) for k in (0, 1)])
+        return self.where(below, np.bool_(outcome), self.apply(ufunc, *bits))
+
+    def chosen(self, condition: Element, x: Element, y: Element) -> Number:
+        """Write ``where``."""
+        arrays = condition.array, x.array, y.array
+        shape = np.broadcast_shapes(*[array.shape for array in arrays])
+        return self._of("select", [self.writer.expanded(array, shape) for array in arrays])
+
+    # Functions of arrays of one dtype and shape, where NumPy's are several of XLA's.
+
+    def _add(self, x: Any, y: Any) -> Any:
+        lax = self.writer.lax
+        if x.dtype.kind == "b":
+            return lax.bitwise_or(x, y)
+        for zero, other in ((x, y), (y, x)):
+            if _is_positive_zero(zero) and other.dtype.kind == "f":  # XLA leaves such a sum out
+                return lax.select(lax.eq(other, zero), zero, other)
+        return lax.add(x, y)
+
+    def _reciprocal(self, x: Any) -> Any:
+        return self.writer.lax.div(self.writer.lax.full_like(x, 1), x)
+
+    def _rint(self, x: Any) -> Any:
+        lax = self.writer.lax
+        if x.dtype.kind == "c":
+            return lax.complex(self._rint(lax.real(x)), self._rint(lax.imag(x)))
+        return lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN)
+
+    def _log2(self, x: Any) -> Any:
+        return self._logarithm(x, 2.0)
+
+    def _log10(self, x: Any) -> Any:
+        return self._logarithm(x, 10.0)
+
+    def _logarithm(self, x: Any, base: float) -> Any:
+        lax = self.writer.lax
+        return lax.mul(lax.log(x), filled(1 / np.log(base), x.shape, x.dtype))
+
+    def _right_shift(self, x: Any, y: Any) -> Any:
+        lax = self.writer.lax
+        shift = lax.shift_right_logical if x.dtype.kind == "u" else lax.shift_right_arithmetic
+        return shift(x, y)
+
+    def _bitwise_count(self, x: Any) -> Any:
+        lax = self.writer.lax
+        size = lax.abs(x) if x.dtype.kind == "i" else x
+        return lax.convert_element_type(lax.population_count(size), np.uint8)
+
+    def _isnan(self, x: Any) -> Any:
+        return self.writer.lax.ne(x, x)
+
+    def _isfinite(self, x: Any) -> Any:
+        lax = self.writer.lax
+        if x.dtype.kind == "c":
+            return lax.bitwise_and(lax.is_finite(lax.real(x)), lax.is_finite(lax.imag(x)))
+        return lax.is_finite(x) if x.dtype.kind == "f" else lax.full_like(x, True, bool)
+
+    def _isinf(self, x: Any) -> Any:
+        return self.writer.jax.numpy.isinf(x)
+
+    def _power(self, x: Any, y: Any) -> Any:
+        if x.dtype.kind in "iu":
+            return self.writer.jax.numpy.power(x, y)
+        return self.writer.lax.pow(x, y)
+
+    # Intrinsics that are not NumPy ufuncs.
+
+    def real(self, x: Number) -> Number:
+        """The real part."""
+        return x if x.dtype.kind != "c" else self._of("real", [x.array])
+
+    def imag(self, x: Number) -> Number:
+        """The imaginary part."""
+        if x.dtype.kind != "c":
+            return self.element(np.zeros(x.shape, x.dtype))
+        return self._of("imag", [x.array])
+
+    def join_parts(self, x: Number, y: Number) -> Number:
+        """The complex number with these parts."""
+        dtype = np.result_type(*[np.dtype(getattr(z, "dtype", type(z))) for z in (x, y)])
+        wide = np.result_type(dtype, np.complex64).type(0).real.dtype
+        arrays = [self.array(z, wide) for z in (x, y)]
+        shape = np.broadcast_shapes(*[array.shape for array in arrays])
+        return self._of("complex", [self.writer.expanded(array, shape) for array in arrays])
+
+    def erf(self, x: Number) -> Number:
+        """The error function."""
+        return self._of("erf", [x.array])
+
+    def erfc(self, x: Number) -> Number:
+        """One minus the error function."""
+        return self._of("erfc", [x.array])
+
+    def frexp(self, x: Number) -> tuple[Number, Number]:
+        """The mantissa in [1/2, 1), and the exponent."""
+        mantissa, exponent = self.writer.jax.numpy.frexp(x.array)
+        return self.element(mantissa), self.element(exponent)
+
+    def binary_exponent(self, x: Number) -> Number:
+        """The exponent e of ``x = 2**e * m`` with m in [1/2, 1)."""
+        return self.frexp(x)[1]
+
+
+def _is_positive_zero(x: Any) -> bool:
+    if not isinstance(x, np.ndarray) or x.dtype.kind != "f" or any(x.strides) or not x.size:
+        return False
+    first = x.flat[0]
+    return bool(first == 0 and not np.signbit(first))

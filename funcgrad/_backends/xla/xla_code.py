@@ -1,0 +1,117 @@
+"""A program as compiled code: ``jax.jit``, ahead of time, with 64-bit dtypes.
+
+>>> import pytest
+>>> _ = pytest.importorskip("jax")
+>>> import funcgrad as fg
+>>> code = XlaCode(fg.program(lambda x: x * 3)(np.float64(0.0)))
+>>> code.compile()
+>>> code.run(np.float64(2.0))
+[Array(6., dtype=float64)]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from funcgrad._backends.xla.host_calls import HostCalls
+from funcgrad._backends.xla.jax_library import jax_library, wide_dtypes
+from funcgrad._backends.xla.translation import Translation, embedded
+from funcgrad._programs.program import Program
+
+_SMALL: Final = 1024
+"""Constants of so many elements are in the compiled code; greater ones are arguments of it. Of
+integers, which choose places, 64 times as many are."""
+
+
+class XlaCode:
+    """A program that JAX has traced.
+
+    Attributes
+    ----------
+    calls : HostCalls
+    checked : bool
+        Whether the last result says if all went well: indices in bounds, matrices with factors.
+    """
+
+    def __init__(self, program: Program, device: Any = None, checks: bool = False) -> None:
+        jax = jax_library()
+        self.calls = HostCalls()
+        self.checked = False
+        self._guards = program.guards
+        self._guarded = sorted(program.index.guarded)
+        first = len(program.inputs)
+        large = [k for k, c in enumerate(program.constants) if _is_large(c.value)]
+
+        def traced(number: Any, stored: Sequence[Any], *inputs: Any) -> list[Any]:
+            known = [*inputs, *map(embedded, program.constants)]
+            for k, array in zip(large, stored, strict=True):
+                known[first + k] = array
+            values, ok = Translation(self.calls, number).values(program, known)
+            self.checked = checks and ok is not None
+            outs = [values[k] for k in (*program.outputs, *self._guarded)]
+            return [*outs, ok] if self.checked else outs
+
+        specs = [jax.ShapeDtypeStruct(spec.shape, spec.dtype) for spec in program.inputs]
+        options: dict[str, Any] = {}
+        if device is not None:
+            place = jax.sharding.SingleDeviceSharding(device)
+            options = {"in_shardings": place, "out_shardings": place}
+        with wide_dtypes():
+            self._stored = [jax.device_put(embedded(program.constants[k]), device) for k in large]
+            number = jax.ShapeDtypeStruct((), np.int32)
+            self._lowered = jax.jit(traced, **options).lower(number, self._stored, *specs)
+        self._compiled: Any = None
+
+    def compile(self) -> None:
+        """Compile it."""
+        with wide_dtypes():
+            self._compiled = self._lowered.compile()
+
+    def text(self) -> str:
+        """The text of StableHLO, below the operations that are called back."""
+        called = sorted({equation.name for equation in self.calls.equations}) or ["nothing"]
+        lines = [f"// called back: {name}" for name in called]
+        return "\n".join([*lines, self._lowered.as_text()])
+
+    def run(self, *inputs: Any) -> list[Any]:
+        """Run it on NumPy's or JAX's arrays.
+
+        Returns
+        -------
+        list of jax.Array
+            The outputs, the variables that guards check, and perhaps whether all went well.
+        """
+        calls = self.calls
+        if calls.equations:
+            return self._run_with_calls(inputs)
+        with wide_dtypes():
+            outs: list[Any] = self._compiled(_NO_CALL, self._stored, *inputs)
+        return outs
+
+    def _run_with_calls(self, inputs: Sequence[Any]) -> list[Any]:
+        number = self.calls.number()
+        with self.calls.lock, wide_dtypes():
+            outs: list[Any] = self._compiled(number, self._stored, *inputs)
+            jax_library().block_until_ready(outs)
+            if self.calls.has_effects:
+                jax_library().effects_barrier()
+        self.calls.raise_error(number)
+        return outs
+
+    def guards_hold(self, outs: Sequence[Any]) -> bool:
+        """Whether the program's control flow holds, from the results that follow the outputs."""
+        if not self._guards:
+            return True
+        numbers = dict(zip(self._guarded, map(np.asarray, outs), strict=False))
+        return all(guard.holds(guard.finds(numbers[guard.variable])) for guard in self._guards)
+
+
+_NO_CALL: Final = np.int32(0)
+
+
+def _is_large(value: Any) -> bool:
+    size = np.size(value)
+    return size > _SMALL and (np.asarray(value).dtype.kind in "fc" or size > 64 * _SMALL)

@@ -1,0 +1,145 @@
+"""JAX's devices as devices of funcgrad: arrays of JAX are the handles.
+
+>>> import pytest
+>>> _ = pytest.importorskip("jax")
+>>> device = xla_devices()[-1]
+>>> device.name.startswith("xla:cpu:"), device.get(device.put(np.arange(2.0)))
+(True, array([0., 1.]))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+
+from funcgrad._backends.interface import Compiled
+from funcgrad._backends.xla.jax_library import jax_library, wide_dtypes
+from funcgrad._backends.xla.xla_backend import prepared
+from funcgrad._backends.xla.xla_code import XlaCode
+from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._base.locks import cached_property
+from funcgrad._core.trace import Raw
+from funcgrad._programs.equation import Equation
+from funcgrad._programs.program import Program
+
+_PLATFORMS: Final = ("cuda", "rocm", "tpu", "cpu")
+
+
+@dataclass(frozen=True, slots=True)
+class XlaDevice:
+    """A device of JAX's, which compiles programs and keeps arrays.
+
+    An index out of bounds reads the nearest element, and writes nothing; a matrix without factors
+    gives NaN or infinities: to raise an error, each call would wait for the device.
+
+    Attributes
+    ----------
+    name : str
+        Such as ``"xla:cuda:0"``.
+    device : jax.Device
+    calls_host : bool
+        Compiled programs call operations on the host that XLA lacks.
+    """
+
+    name: str
+    device: Any
+    calls_host: bool = True
+
+    def supports(self, program: Program) -> bool:
+        """Whether it can run a program."""
+        return program.is_raw
+
+    def prepare(self, program: Program, relaxed: bool) -> Program:
+        """Rewrite a program; see ``prepared``."""
+        return prepared(program, relaxed)
+
+    def lacks(self, program: Program) -> tuple[Equation, ...]:
+        """The equations that are called back on the host."""
+        return tuple(self._code(program).calls.equations)
+
+    def compile(self, program: Program) -> Compiled:
+        """Compile a program to a function of arrays on the device."""
+        code = self._code(program)
+        with _memory_errors():
+            code.compile()
+        ins = [(k, spec.dtype.type) for k, spec in enumerate(program.inputs) if spec.weak]
+        ends = [k for k, spec in enumerate(program.output_specs) if spec.weak]
+        count, guarded = len(program.outputs), bool(program.guards)
+
+        def run(*inputs: Any) -> tuple[Any, ...] | None:
+            if ins:
+                inputs = tuple(_converted(inputs, ins))
+            with _memory_errors():
+                outs = code.run(*inputs)
+            if guarded and not code.guards_hold(outs[count:]):
+                return None
+            for k in ends:
+                outs[k] = np.asarray(outs[k]).item()
+            return tuple(outs[:count])
+
+        return Compiled(run, warns=False, is_fresh=True)
+
+    def inspect(self, program: Program) -> str:
+        """The text of StableHLO, below the operations that are called back."""
+        return self._code(program).text()
+
+    def put(self, array: Raw) -> Any:
+        """Copy an array to the device."""
+        with wide_dtypes(), _memory_errors():
+            return jax_library().device_put(array, self.device)
+
+    def get(self, handle: Any) -> np.ndarray[Any, Any]:
+        """Copy an array to the host, after the operations that compute it."""
+        with _memory_errors():
+            return np.asarray(handle)
+
+    def _code(self, program: Program) -> XlaCode:
+        return program.derived(("xla", self.name), lambda: XlaCode(program, self.device))
+
+
+def _converted(inputs: tuple[Any, ...], weak: list[tuple[int, Any]]) -> list[Any]:
+    values = [*inputs]
+    for k, convert in weak:
+        values[k] = convert(values[k])
+    return values
+
+
+class _memory_errors:  # noqa: N801 - a context, which costs less as a class than as a generator
+    """Raises ``MemoryError`` where the memory of the device does not suffice."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if error is not None and "RESOURCE_EXHAUSTED" in str(error):
+            raise MemoryError(str(error).splitlines()[0]) from error
+
+
+def xla_devices() -> tuple[XlaDevice, ...]:
+    """The devices of this process, accelerators first."""
+    return _DEVICES.devices
+
+
+class _Devices:
+    """The devices of JAX's, found out once."""
+
+    @cached_property
+    def devices(self) -> tuple[XlaDevice, ...]:
+        """The devices, the same objects each time."""
+        return tuple(_devices())
+
+
+def _devices() -> Iterator[XlaDevice]:
+    jax = jax_library()
+    for platform in _PLATFORMS:
+        try:
+            devices = jax.local_devices(backend=platform)
+        except RuntimeError:  # this JAX, or this machine, has no such devices
+            continue
+        for number, device in enumerate(devices):
+            yield XlaDevice(f"xla:{platform}:{number}", device)
+
+
+_DEVICES: Final = _Devices()

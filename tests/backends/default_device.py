@@ -1,0 +1,54 @@
+"""Run the tests as if on a device: arrays that are passed to the library are put there first.
+
+So most operations of the tests run on the device, on handles, and not on arrays. Arrays of the host
+that meet them, such as new ones from ``fnp.zeros``, are copied; for users that is an error.
+"""
+
+from __future__ import annotations
+
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from funcgrad._backends.devices import device as device_module
+from funcgrad._backends.devices.placement import device_of
+from funcgrad._backends.devices.resident import Resident
+from funcgrad._base.users_line import users_line
+from funcgrad._core import users_values
+from funcgrad._core.specs import spec_of
+from funcgrad._staging.placed import Whereabouts
+from tests.backends.fake_device import FakeDevice
+
+__all__ = ["DEFAULT", "make_default"]
+
+DEFAULT: Any = None
+"""The device, once there is one."""
+
+_operand = FunctionType(users_values.operand.__code__, vars(users_values))
+
+
+def operand(x: Any, operation: str) -> Any:
+    """``users_values.operand``, with arrays put on the device."""
+    value = _operand(x, operation)
+    if type(value) is np.ndarray and value.ndim:
+        handle = DEFAULT.backend.put(value)
+        return Resident.of(DEFAULT, handle, spec_of(value), users_line())
+    return value
+
+
+def _redirected(x: Any, operation: str) -> Any:
+    from tests.backends.default_device import operand
+
+    return operand(x, operation)
+
+
+def make_default(name: str) -> None:
+    """Make a device the default, by its name; ``"fake"`` is ``FakeDevice``."""
+    global DEFAULT
+    DEFAULT = device_of(FakeDevice("fake:default") if name == "fake" else name, "pytest --device")
+
+    # Modules have imported the function, which stays, with other code.
+    users_values.operand.__code__ = _redirected.__code__
+    device_module.check_constant = lambda *_: None
+    Whereabouts._check = lambda *_: None  # type: ignore[method-assign]

@@ -1,0 +1,383 @@
+"""Values on a device: operations run there, and nothing reaches the host unless it is asked for."""
+
+from __future__ import annotations
+
+import gc
+import pickle
+import re
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import funcgrad as fg
+import funcgrad.numpy as fnp
+from funcgrad.errors import CheckError, DeviceError, DeviceWarning, NonFiniteError, TracerError
+from tests.backends.fake_device import Chip, FakeDevice
+from tests.together import together
+
+X = np.array([0.5, 1.25, 2.0])
+
+
+@pytest.fixture
+def device(request: pytest.FixtureRequest) -> FakeDevice:
+    return FakeDevice(f"fake:{request.node.name}")
+
+
+# ------------------------------------------------------------------------------ the same as on host
+
+
+def squared(x: Any) -> Any:
+    return x * x
+
+
+def _with_rule() -> Callable[..., Any]:
+    f = fg.custom_vjp(squared)
+    f.defvjp(lambda x: (x * x, x), lambda x, ct: (2.0 * x * ct,))
+    return f
+
+
+def _with_pushforward() -> Callable[..., Any]:
+    f = fg.custom_jvp(squared)
+    f.defjvp(lambda primals, tangents: (squared(*primals), 2.0 * primals[0] * tangents[0]))
+    return f
+
+
+def _step(x: Any) -> Any:
+    rule = fg.optim.adam(0.1)
+    state = rule.init(x)
+    for _ in range(3):
+        gradient = fg.grad(lambda x: fnp.sum((x - 1.0) ** 2))(x)
+        updates, state = rule.update(gradient, state, x)
+        x = fg.optim.apply_updates(x, updates)
+    return x
+
+
+def _branching(x: Any) -> Any:
+    return x * 2.0 if fnp.sum(x) > 3.0 else -x
+
+
+FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+    "operators": lambda x: (x + 1.0, 2 - x, x**2, x @ x, -x, x > 1.0, x[1], x[::-1], x[[2, 0]]),
+    "functions of NumPy": lambda x: (np.sin(x), np.sum(x), np.multiply(2.0, x)),
+    "masks": lambda x: (x[x > 1.0], fnp.where(x > 1.0, x, 0.0), x.at[0].set(5.0)),
+    "matrices": lambda x: fnp.linalg.solve(fnp.outer(x, x) + fnp.diag(x), x),
+    "grad": fg.grad(lambda x: fnp.sum(fnp.sin(x) ** 2)),
+    "grad of an unused argument": fg.grad(lambda x: 2.0, argnums=0),
+    "vmap": fg.vmap(lambda r: fnp.exp(r) * r),
+    "vmap of a branch": fg.vmap(lambda r: r if r > 1.0 else -r),
+    "jvp": lambda x: fg.jvp(fnp.sin, (x,), (x,)),
+    "vjp": lambda x: fg.vjp(fnp.sin, x)[1](x),
+    "linearize": lambda x: fg.linearize(fnp.sin, x)[1](x),
+    "hessian": fg.hessian(lambda x: fnp.sum(x**3)),
+    "jacobians": lambda x: (fg.jacfwd(fnp.sin)(x), fg.jacrev(fnp.sin)(x)),
+    "cond": lambda x: fg.cond(x[0] > 0.0, lambda x: x * 2.0, lambda x: x, x),
+    "scan": lambda x: fg.scan(lambda c, r: (c * r + fnp.sum(x), c), x[0], x),
+    "grad of scan": fg.grad(lambda x: fg.scan(lambda c, r: (c * r, c), x[0], x)[0]),
+    "fori_loop": lambda x: fg.fori_loop(0, 4, lambda i, c: c * 1.5 + i, x),
+    "while_loop": lambda x: fg.while_loop(lambda c: fnp.sum(c) < 100.0, lambda c: c * 2.0, x),
+    "map": lambda x: fg.map(lambda r: r * 2.0, x),
+    "checkpoint": fg.grad(lambda x: fnp.sum(fg.checkpoint(fnp.sin)(x) ** 2)),
+    "custom_vjp": fg.grad(lambda x: fnp.sum(_with_rule()(x))),
+    "custom_vjp, jacrev": fg.jacrev(lambda x: _with_rule()(x)),
+    "custom_jvp": fg.grad(lambda x: fnp.sum(_with_pushforward()(x))),
+    "Adam": _step,
+    "Python's branch": _branching,
+    "root": lambda x: fg.optimize.root(lambda y: y**2 - x, x).x,
+    "zeros_like": lambda x: (fnp.zeros_like(x), fnp.ones_like(x), fnp.full_like(x, 2.5)),
+    "float32": lambda x: x.astype("float32") * 2.0,
+    "program": lambda x: fg.program(squared)(x)(x),
+    "several results": lambda x: fnp.linalg.eigh(fnp.outer(x, x)),
+}
+
+
+@together("f", FUNCTIONS.values(), ids=FUNCTIONS)
+def test_functions_give_the_same_on_a_device(f: Callable[[Any], Any]) -> None:
+    fake = FakeDevice("fake:functions")
+    on_device = fg.put(X, fake)
+    expected = fg.tree.leaves(f(fg.tensor(X)))
+    for g in (f, fg.jit(f)):
+        if g is not f and f is FUNCTIONS["masks"]:
+            continue  # the shape depends on the values
+        for _ in range(3):
+            leaves = fg.tree.leaves(g(on_device))
+            for leaf, wanted in zip(leaves, expected, strict=True):
+                assert (leaf.shape, leaf.dtype) == (wanted.shape, wanted.dtype)
+                np.testing.assert_allclose(np.asarray(leaf), np.asarray(wanted), 1e-12, 1e-14)
+    if f is not FUNCTIONS["grad of an unused argument"]:
+        assert all(leaf.device == fake.name for leaf in leaves)
+
+
+def test_transformations_of_jitted_functions() -> None:
+    fake = FakeDevice("fake:jitted")
+    x, f = fg.put(X, fake), fg.jit(lambda x: fnp.sum(fnp.sin(x) ** 2))
+    for name, of in (("grad", fg.grad), ("hessian", fg.hessian), ("jacfwd", fg.jacfwd)):
+        np.testing.assert_allclose(of(f)(x), of(f)(X), 1e-12, err_msg=name)
+    np.testing.assert_allclose(fg.vmap(fg.grad(fg.jit(squared)))(x), 2.0 * X, 1e-12)
+    assert f.stagings == 2  # on the host, and on the device
+
+
+def test_random_words_are_the_same(device: FakeDevice) -> None:
+    key = fg.random.key(7)
+    drawn = fg.random.normal(fg.put(key, device), (5,))
+    assert drawn.device == device.name
+    assert fg.get(drawn).tobytes() == fg.random.normal(key, (5,)).tobytes()
+
+
+# --------------------------------------------------------------------------------------- transfers
+
+
+def test_a_training_step_transfers_nothing_and_keeps_nothing(device: FakeDevice) -> None:
+    params = fg.put({"w": np.ones((3, 2)), "b": np.zeros(2)}, device)
+    x, y = fg.put((np.ones((4, 3)), np.ones((4, 2))), device)
+    rule = fg.optim.adam(0.01)
+
+    def loss(params: Any) -> Any:
+        return fnp.mean((fnp.tanh(x @ params["w"] + params["b"]) - y) ** 2)
+
+    def step(params: Any, state: Any) -> Any:
+        value, gradient = fg.value_and_grad(loss)(params)
+        updates, state = rule.update(gradient, state, params)
+        return fg.optim.apply_updates(params, updates), state, value
+
+    for run in (step, fg.jit(step)):
+        now = params, rule.init(params)
+        for _ in range(3):
+            *now, value = run(*now)
+        gc.collect()
+        counts = device.counts
+        before = counts.puts, counts.gets, counts.looks, counts.compilations, counts.alive
+        for _ in range(20):
+            *now, value = run(*now)
+        after = counts.puts, counts.gets, counts.looks, counts.compilations, counts.alive
+        assert before == after
+        assert value.device == device.name
+
+
+def test_what_is_shown_without_a_copy(device: FakeDevice) -> None:
+    x = fg.put(X, device)
+    assert repr(x) == f"Tensor(float64[3] on {device.name})"
+    assert (x.device, x.shape, x.dtype, x.nbytes, len(x)) == (device.name, (3,), X.dtype, 24, 3)
+    fg.grad(lambda x: (repr(x), fnp.sum(x))[1])(x)
+    assert device.counts.gets == 0
+    assert str(x) == str(X)
+    assert f"{x[1]:.2f}" == "1.25"
+    assert device.counts.gets == 2
+
+
+def test_conversions_copy(device: FakeDevice) -> None:
+    x = fg.put(X, device)
+    array = np.asarray(x)
+    assert not array.flags.writeable
+    assert (x.tolist(), float(x[0]), bool(x[0]), int(x[2])) == (X.tolist(), 0.5, True, 2)
+    assert x.to_device("cpu").device == "cpu"
+    np.testing.assert_array_equal(np.from_dlpack(x), X)
+    assert [float(row) for row in x] == X.tolist()
+    back = fg.get({"x": x, "n": fg.tensor(2.0)})
+    assert type(back["x"]) is type(back["n"]) is fg.Tensor
+
+
+def test_put_copies_arrays_and_keeps_bits(device: FakeDevice) -> None:
+    array = np.array([1.0, -0.0, np.nan])
+    x = fg.put(array, device)
+    array[:] = 5.0
+    assert np.asarray(x).tobytes() == np.array([1.0, -0.0, np.nan]).tobytes()
+    assert fg.put(x, device) is x
+    assert fg.put(2.0, device).dtype == np.float64
+
+
+def test_pickles_stay_on_their_device(device: FakeDevice) -> None:
+    x = pickle.loads(pickle.dumps(fg.put(X, device)))
+    assert x.device == device.name
+    np.testing.assert_array_equal(x, X)
+
+
+def test_files(device: FakeDevice, tmp_path: Path) -> None:
+    path = tmp_path / "state.safetensors"
+    fg.io.save(path, {"x": fg.put(X, device), "n": 3})
+    loaded = fg.io.load(path, device=device)
+    assert (loaded["x"].device, loaded["n"]) == (device.name, 3)
+    host = fg.io.load(path, like={"x": loaded["x"], "n": 3})
+    assert host["x"].device == "cpu"
+    np.testing.assert_array_equal(host["x"], X)
+
+
+def test_causes_of_nan_are_found(device: FakeDevice) -> None:
+    x = fg.put(X, device)
+    with pytest.raises(NonFiniteError, match="log"):
+        fg.debug.nans(lambda x: fnp.sum(fnp.log(x - 1.0)))(x)
+
+
+# ------------------------------------------------------------------------------------------ jit
+
+
+def test_jit_runs_one_program(device: FakeDevice) -> None:
+    x, f = fg.put(X, device), fg.jit(lambda x, k: fnp.sum(fnp.sin(x) * k) + 1.0)
+    f(x, 2.0)
+    launches = device.counts.launches
+    for k in range(5):
+        np.testing.assert_allclose(float(f(x, float(k))), np.sum(np.sin(X) * k) + 1.0)
+    assert device.counts.launches == launches + 5
+    assert f.stagings == 1
+
+
+def test_jit_puts_arguments_on_its_device(device: FakeDevice) -> None:
+    f = fg.jit(lambda x: x * 2.0, device=device)
+    array = np.array(X)
+    results = [f(array) for _ in range(3)]
+    array[:] = 0.0
+    for out in results:
+        assert out.device == device.name
+        np.testing.assert_array_equal(out, 2.0 * X)
+
+
+def test_jit_takes_closed_over_values_along(device: FakeDevice) -> None:
+    weights, table = fg.put(X, device), np.arange(3.0)
+    x, f = fg.put(X, device), fg.jit(lambda x, k: fnp.sum(x * table + weights) * k)
+    f(x, 1.0)
+    before = device.counts.puts
+    for _ in range(3):
+        out = f(x, 2.0)
+    assert device.counts.puts == before
+    np.testing.assert_allclose(float(out), 2.0 * np.sum(X * table + X))
+    assert fg.jit(lambda k: weights * k)(2.0).device == device.name
+    assert fg.jit(lambda: weights * 2.0)().device == device.name
+
+
+def test_guards_look_at_one_number(device: FakeDevice) -> None:
+    f = fg.jit(_branching)
+    large, small = fg.put(X, device), fg.put(0.1 * X, device)
+    for x in (large, small, large, small):
+        np.testing.assert_allclose(f(x), _branching(np.asarray(x)))
+    assert f.stagings == 2
+    gets = device.counts.gets
+    f(large)
+    assert device.counts.gets == gets
+
+
+# ----------------------------------------------------------------------------------------- errors
+
+
+def _refused(device: FakeDevice) -> Iterator[tuple[Callable[[], object], type[Exception], str]]:
+    x, other = fg.put(X, device), fg.put(X, FakeDevice("fake:other"))
+    here = r"test_devices\.py:\d+"
+    yield lambda: x * other, DeviceError, f"{here}.*fake:other.*{here}.*fg.put"
+    yield lambda: fg.jit(fnp.add)(x, other), DeviceError, "fake:other"
+    yield lambda: x * X, DeviceError, f"multiply: an array of shape .*{here}.*fg.put"
+    yield lambda: X * x, DeviceError, "multiply"
+    yield lambda: x + fg.tensor(X), DeviceError, "add"
+    yield lambda: fnp.dot(x, fnp.ones(3)), DeviceError, "host"
+    yield lambda: fg.grad(lambda x: fnp.sum(x * X))(x), DeviceError, "multiply"
+    yield lambda: fg.grad(lambda x, y: fnp.sum(x * y))(x, X), DeviceError, "multiply"
+    yield lambda: fg.vmap(lambda x, y: x * y)(x, X), DeviceError, "multiply"
+    yield lambda: fg.vjp(fnp.sin, x)[1](X), DeviceError, "host"
+    yield lambda: fg.jit(fnp.multiply)(x, X), DeviceError, r"jit: x2 is an array.*device="
+    yield lambda: fg.jit(lambda y: x * y)(X), DeviceError, "host"
+    yield lambda: fg.jit(fnp.sin, backend="numpy")(x), DeviceError, "backend='numpy'"
+    yield lambda: fg.jit(fnp.sin, exact=True)(x), DeviceError, "exact=True"
+    yield lambda: fg.grad(lambda y: fg.put(y, device))(2.0), TracerError, "put"
+    yield lambda: fg.put(X, "nowhere:0"), DeviceError, "there is no device 'nowhere:0'.*'cpu'"
+    yield lambda: fg.put(X, 3), DeviceError, "is not a device"  # type: ignore[arg-type]
+    yield lambda: fg.put(X, device, host="?"), DeviceError, "host has to be"  # type: ignore[arg-type]
+    yield lambda: fg.put("text", device), fg.errors.LeafError, "put"
+    yield lambda: x.to_device("nowhere"), fg.errors.ArgumentError, "to_device"
+
+
+def test_mistakes_are_refused(device: FakeDevice) -> None:
+    for number, (call, kind, text) in enumerate(_refused(device)):
+        with pytest.raises(kind) as raised:
+            call()
+        assert re.search(text, str(raised.value)), f"case {number}: {raised.value}"
+
+
+def test_numbers_and_lists_are_taken_along(device: FakeDevice) -> None:
+    x = fg.put(X, device)
+    for number in (2.0, 2, np.float64(2.0), np.array(2.0), fg.tensor(2.0), [2.0, 2.0, 2.0]):
+        np.testing.assert_array_equal(x * number, X * 2.0)
+    assert (x.astype("float32") * 2.0).dtype == np.float32
+
+
+# ------------------------------------------------------------------- operations that it lacks
+
+
+def test_lacking_operations_run_on_the_host_with_one_warning() -> None:
+    fake = FakeDevice("fake:lacking", frozenset({"sort"}))
+    x = fg.put(X[::-1], fake)
+    with pytest.warns(DeviceWarning, match=r"fake:lacking cannot compute sort \(at test_devices"):
+        np.testing.assert_array_equal(fnp.sort(x), X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for f in (fnp.sort, fg.jit(lambda x: fnp.sort(x) * 2.0), fg.jit(fnp.sort)):
+            assert f(x).device == "fake:lacking"
+        np.testing.assert_array_equal(fg.jit(lambda x: fnp.sort(x) * 2.0)(x), X * 2.0)
+        np.testing.assert_array_equal(fg.grad(lambda x: fnp.sum(fnp.sort(x) * x))(x), [1, 2.5, 4])
+
+
+def test_host_never_refuses_them() -> None:
+    fake = FakeDevice("fake:never", frozenset({"sort"}))
+    x = fg.put(X, fake, host="never")
+    for f in (fnp.sort, fg.jit(fnp.sort), lambda x: fnp.sort(x * fg.put(X, fake))):
+        with pytest.raises(DeviceError, match=r'cannot compute sort.*host="never"'):
+            f(x)
+    assert fake.counts.gets == 0
+    np.testing.assert_array_equal(x * fg.put(X, fake), X * X)
+
+
+# ------------------------------------------------------------------------------------- threads
+
+
+def test_threads(device: FakeDevice) -> None:
+    x, f, wrong = fg.put(X, device), fg.jit(lambda x, k: fnp.sin(x) * k), []
+
+    def work(k: int) -> None:
+        for _ in range(20):
+            if not np.array_equal(np.asarray(f(x, float(k))), np.sin(X) * k):
+                wrong.append(k)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+# --------------------------------------------------------------------------------- check_backend
+
+
+def test_check_backend_accepts_the_fake_device() -> None:
+    fg.testing.check_backend(FakeDevice("fake:checked"))
+
+
+class _Sharing(FakeDevice):
+    def compile(self, program: Any) -> Any:
+        self.held = getattr(self, "held", [])
+        compiled = super().compile(program)
+
+        def run(*inputs: Any) -> Any:
+            outs = compiled.run(*inputs)
+            self.held += [out for out in outs or () if type(out) is Chip]
+            return outs
+
+        return fg._backends.interface.Compiled(run)  # type: ignore[attr-defined]
+
+
+class _Losing(FakeDevice):
+    def get(self, handle: Chip) -> Any:
+        return super().get(handle) + 0
+
+
+@together(("kind", "text"), [(_Sharing, "is kept after"), (_Losing, r"get\(\)")])
+def test_check_backend_finds_planted_mistakes(kind: type[FakeDevice], text: str) -> None:
+    with pytest.raises(CheckError, match=text):
+        fg.testing.check_backend(kind(f"fake:{kind.__name__}"), kinds=("behaviour",))
+
+
+def test_devices_lists_the_host_first() -> None:
+    host, *_ = fg.devices()
+    assert host == "cpu"
+    assert fg.put([1.0], host)[0].device == "cpu"
