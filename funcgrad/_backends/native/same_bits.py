@@ -25,9 +25,10 @@ from funcgrad._backends.control_forms import form_of, in_form
 from funcgrad._backends.decompose import decomposed
 from funcgrad._backends.native.plan_steps import EquationStep
 from funcgrad._backends.native.views import View
+from funcgrad._backends.numpy.plan import Plan, plan_of, plan_of_steps
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._core.specs import Spec
-from funcgrad._core.structure.factorizations import Factorization
+from funcgrad._core.structure.factorizations import Factorization, Factors
 from funcgrad._core.structure.folds import ALL, ANY, GREATEST, LEAST, SUM
 from funcgrad._core.structure.structures import (
     FOREIGN,
@@ -62,6 +63,10 @@ Example: TypeAlias = Any
 _MOST: Final = 1 << 20
 """The most elements of examples: sums of larger arrays take NumPy's time anyway."""
 
+MOST_SOLVED: Final = 24
+"""The most rows of a triangle for which evaluation calls LAPACK. For more rows it goes by blocks,
+and rows before the first block with NaN have results."""
+
 _BY_BODIES: Final = frozenset({diagonal_of, from_triangle, hermitian, to_triangle, triangle})
 """Operations whose bodies, which compute element by element, have the bits of evaluation."""
 
@@ -92,11 +97,11 @@ def _with_bodies(program: Program) -> Program:
 
 
 def _rewritten(
-    program: Program, inputs: Sequence[Example], owned: slice = slice(0)
+    program: Program, inputs: Sequence[Example], plan: Plan | None = None
 ) -> tuple[Program, list[Example]]:
     """The program for inputs that lie as these do, and examples of its outputs.
 
-    A loop of NumPy's may write into the memory of ``owned`` inputs, which it carries.
+    Results that NumPy's code may write into older arrays, as it plans, have to lie as these do.
     """
     specs, index = program.specs(), program.index
     if any(spec.dtype.kind == "c" for spec in specs):
@@ -105,8 +110,9 @@ def _rewritten(
         raise _UnknownOrderError
     examples = [*inputs, *[constant.value for constant in program.constants]]
     views: dict[int, int] = {}
-    memory: dict[Spec, tuple[int, ...] | None] = {}
-    _note(memory, program.inputs[owned], inputs[owned])
+    plan = plan or plan_of(program)
+    older = {index.results[position].start: taken for position, taken in plan.takes.items()}
+    older |= {variable: carry for carry, variable in plan.turns.items()}
     equations = []
     for equation, results in zip(program.equations, index.results, strict=True):
         structure, around = equation.operation.structure, [examples[v] for v in equation.operands]
@@ -117,27 +123,15 @@ def _rewritten(
             equation, made = _controlled(equation, operands, around)
         else:
             made = _results(equation, around)
+            if results.start in older:
+                made = _agreed(made, [examples[older[results.start]]])
             if isinstance(structure, Movement) and len(around) == 1:
                 views[results.start] = equation.operands[0]
-            else:
-                _note(memory, equation.results, made)
             if _adds(equation):
-                moved = {} if isinstance(structure, Factored) else views
-                equation = _by_numpy(program, equation, results, examples, moved)
+                equation = _by_numpy(program, equation, results, examples, views)
         examples += made
         equations.append(equation)
     return replace(program, equations=tuple(equations)), [examples[v] for v in program.outputs]
-
-
-def _note(
-    memory: dict[Spec, tuple[int, ...] | None], specs: Sequence[Spec], made: Sequence[Example]
-) -> None:
-    """Check that all matrices of one shape lie alike: they may be written into one memory."""
-    for spec, example in zip(specs, made, strict=True):
-        if len(spec.shape) > 1:
-            strides = example if example is None else _strides_of(spec.shape, example.strides)
-            if memory.setdefault(spec, strides) != strides:
-                raise _UnknownOrderError
 
 
 def _adds(equation: Equation) -> bool:
@@ -244,6 +238,8 @@ def _by_numpy(
     views: Mapping[int, int],
 ) -> Equation:
     """The equation, with those that move its operands, as one step of NumPy's."""
+    if _copies(equation):
+        views, examples = {}, [_example(spec) for spec in program.specs()]
     bases = []
     for variable in equation.operands:
         while variable in views:
@@ -259,6 +255,16 @@ def _by_numpy(
         operands += equation.operands
     params = (("step", NumpyStep(inside, orders, strides)),)
     return replace(equation, operation=NUMPY_STEP, operands=tuple(operands), params=params)
+
+
+def _copies(equation: Equation) -> bool:
+    """Whether an equation is computed by LAPACK: from copies in one order, to a new array."""
+    structure = equation.operation.structure
+    if not isinstance(structure, Factored):
+        return False
+    form = structure.factorization(**dict(equation.params))
+    is_small = equation.results[0].shape[-2:-1] <= (MOST_SOLVED,)
+    return form.bands is None and (form.factors is not Factors.TRIANGLE or is_small)
 
 
 def _has_loop(equation: Equation, specs: Sequence[Spec]) -> bool:
@@ -311,9 +317,9 @@ def _looped(
     slices = [_example(spec) for spec in form.body.inputs[len(shared) + len(carried) :]]
     if any(array is None or not array.flags.c_contiguous for array in arrays):
         raise _UnknownOrderError
-    carry, owned = [*carried], slice(len(shared), len(shared) + len(carried))
+    carry, plan = [*carried], plan_of_steps(form.body, form.shared, form.carried)
     while True:
-        body, outs = _rewritten(form.body, [*shared, *carry, *slices], owned)
+        body, outs = _rewritten(form.body, [*shared, *carry, *slices], plan)
         agreed = _agreed(carry, outs[: len(carry)])
         if all(new is old for new, old in zip(agreed, carry, strict=True)):
             break
@@ -339,6 +345,8 @@ def _strides(example: Example) -> tuple[int, ...] | None:
 def _results(equation: Equation, around: Sequence[Example]) -> list[Example]:
     """Examples of the results, as NumPy makes them from examples of the operands."""
     specs = equation.results
+    if _copies(equation):
+        return [_example(spec) for spec in specs]
     if any(example is None for example in around):
         return [None if spec.shape else _example(spec) for spec in specs]
     try:
