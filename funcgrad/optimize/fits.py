@@ -203,7 +203,7 @@ def least_squares(
         partial(_finish, unravel),
         is_watched=callback is not None,
     )
-    fit, told, (jacobian,) = task_solution(
+    fit, told, (jacobian, residuals) = task_solution(
         task,
         vector,
         (setting, *more),
@@ -215,8 +215,7 @@ def least_squares(
         is_like_unknown=False,
         symmetric=limits is None,
     )
-    x = unravel(fit)
-    return Solution(x, fun(x, *more), *told, jacobian)
+    return Solution(unravel(fit), residuals, *told, jacobian)
 
 
 def _tolerances(ftol: float, xtol: float, gtol: float) -> tuple[float, float, float]:
@@ -289,14 +288,15 @@ def _reported(unravel: OfPoint, state: Any) -> Solution[Any]:
 
 def _finish(
     unravel: Callable[[Any], Any], functions: Functions, fit: Tensor, parameters: tuple[Any, ...]
-) -> list[Tensor]:
-    """The Jacobian at the solution."""
+) -> list[Any]:
+    """The Jacobian, and the result of the function, at the solution."""
     problem = _problem(unravel, functions)
 
     def residuals(point: Tensor) -> Tensor:
         return problem(point, *parameters)[0]
 
-    return [residuals_and_jacobian(residuals, fit, len(residuals(fit)))[1]]
+    jacobian = residuals_and_jacobian(residuals, fit, len(residuals(fit)))[1]
+    return [jacobian, functions[0](unravel(fit), *parameters[1:])]
 
 
 def _stationary(loss: str, function: Callable[[Any], Any]) -> Callable[[Any], Any]:

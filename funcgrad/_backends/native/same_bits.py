@@ -14,7 +14,7 @@ copies its operands, so that its bits do not depend on how they lie.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from typing import Any, Final, TypeAlias
@@ -27,9 +27,10 @@ from funcgrad._backends.native.plan_steps import EquationStep
 from funcgrad._backends.native.views import View
 from funcgrad._backends.numpy.plan import Plan, plan_of, plan_of_steps
 from funcgrad._base.fast_dataclass import dataclass
-from funcgrad._core.specs import Spec
+from funcgrad._core.specs import Shape, Spec
 from funcgrad._core.structure.factorizations import Factorization, Factors
 from funcgrad._core.structure.folds import ALL, ANY, GREATEST, LEAST, SUM
+from funcgrad._core.structure.index_maps import dense_strides
 from funcgrad._core.structure.structures import (
     FOREIGN,
     Choice,
@@ -51,6 +52,7 @@ from funcgrad._primitives.matrices import (
     to_triangle,
     triangle,
 )
+from funcgrad._primitives.rows import many_rows
 from funcgrad._programs.equation import Equation
 from funcgrad._programs.extract import extract
 from funcgrad._programs.inline import with_changed_programs, with_programs_inside
@@ -179,16 +181,27 @@ class NumpyStep:
         return structure.factorization(**dict(equation.params))
 
     def loop(
-        self, variable: int, equation: Equation, views: Sequence[View], size: int
+        self,
+        variable: int,
+        equation: Equation,
+        views: Sequence[View],
+        size: int,
+        copied: Callable[[View], View],
     ) -> AddingLoop | None:
-        """NumPy's loop over views of elements of so many bytes; None if they lie otherwise."""
-        operands = tuple(views[len(self.orders) :])
-        strides = [_strides_of(view.shape, [n * size for n in view.strides]) for view in operands]
-        if not self.strides or strides != [*self.strides]:
+        """NumPy's loop over views of elements of so many bytes; None if there is none.
+
+        Operands that lie otherwise than NumPy's are ``copied``.
+        """
+        pairs = zip(views[len(self.orders) :], self.strides, strict=False)
+        lying = [_lying(view, strides, size, copied) for view, strides in pairs]
+        operands = tuple([view for view in lying if view is not None])
+        if not lying or len(operands) < len(lying):
             return None
+        strides = self.strides
         if len(operands) == 1:
-            steps: tuple[int, ...] = 0, *strides[0], 0
-            return AddingLoop(variable, equation, np.add, operands, operands[0].shape, steps)
+            axes = dict(self.program.equations[-1].params)["axis"]
+            counts, steps = _sum_loops(operands[0].shape, strides[0], axes, size)
+            return AddingLoop(variable, equation, np.add, operands, counts, steps)
         left, right = operands
         rows, columns = left.shape[:-1] or (1,), right.shape[1:] or (1,)
         across, down = strides[0][:-1] or (0,), strides[1][1:] or (0,)
@@ -207,7 +220,8 @@ class AddingLoop(EquationStep):
     ufunc : ufunc
     operands : tuple of View
     counts, steps : tuple of int
-        The sizes and the bytes between elements, as the loop takes them.
+        The sizes and the bytes between elements, as the loop takes them. A sum has a loop around
+        it, whose count and steps come first.
     """
 
     ufunc: np.ufunc
@@ -218,6 +232,34 @@ class AddingLoop(EquationStep):
     def reads(self, views: Mapping[int, View]) -> Sequence[View]:
         """The views that it reads."""
         return self.operands
+
+
+def _lying(
+    view: View, strides: Sequence[int], size: int, copied: Callable[[View], View]
+) -> View | None:
+    """The view, or else a copy, with these strides in bytes; None if a copy cannot have them."""
+    if min(strides, default=0) < 0:
+        return None  # NumPy goes through the memory in its order
+    if _strides_of(view.shape, [n * size for n in view.strides]) == strides:
+        return view
+    order = sorted(range(len(strides)), key=lambda axis: -strides[axis])
+    moved = view.moved(order)
+    dense = _strides_of(moved.shape, [n * size for n in dense_strides(moved.shape)])
+    if dense != tuple([strides[axis] for axis in order]):
+        return None
+    return copied(moved).moved(sorted(order, key=order.__getitem__))
+
+
+def _sum_loops(
+    shape: Shape, strides: Sequence[int], axes: Sequence[int], size: int
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Counts and steps of the two loops in which NumPy adds: the inner one has small strides."""
+    loops = [(1, 0, 0)] * (2 - len(shape))
+    for axis in sorted(range(len(shape)), key=lambda axis: -strides[axis]):
+        step = 0 if axis in axes else size
+        loops.append((shape[axis], step, strides[axis]))
+    (outer, *before), (inner, *along) = loops
+    return (outer, inner), (*before, *along, along[0])
 
 
 NUMPY_STEP: Final = call_primitive(
@@ -276,8 +318,12 @@ def _has_loop(equation: Equation, specs: Sequence[Spec]) -> bool:
         return False
     if operation.evaluate is np.matmul:
         return all(len(spec.shape) < 3 for spec in specs)
-    structure = operation.structure
-    return isinstance(structure, Reduction) and structure.fold is SUM and len(specs[0].shape) == 1
+    structure, (shape, *_) = operation.structure, [spec.shape for spec in specs]
+    if not isinstance(structure, Reduction) or structure.fold is not SUM or len(shape) > 2:
+        return False
+    axes = dict(equation.params)["axis"]
+    is_line = len(axes) == 1 and (len(shape) == 1 or 1 not in shape)
+    return is_line and not many_rows(shape, result.dtype.char, axes)
 
 
 def _strides_of(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:

@@ -51,7 +51,15 @@ def test_sums_add_in_numpys_order(dtype: Any) -> None:
     assert has_numpys_bits(
         lambda x: [fnp.sum(x, axis) for axis in (0, 1, 2, (0, 2))], draws(5, 9, 17)
     )
-    assert has_numpys_bits(lambda x: fnp.sum(fnp.sin(x.T), 0), draws(9, 17))
+    for shape in ((2, 3), (9, 17), (200, 3), (3, 200), (150, 130)):
+        assert has_numpys_bits(
+            lambda x: [
+                fnp.sum(y, axis)
+                for y in (x, fnp.sin(x.T), x[:, ::-2], fnp.abs(x)[::2])
+                for axis in (0, 1)
+            ],
+            draws(*shape, dtype=dtype),
+        )
     assert has_numpys_bits(lambda x: [fnp.sum(x[::-1]), fnp.sum(x[::3]), fnp.cumsum(x)], draws(50))
 
 
