@@ -97,9 +97,7 @@ class LoopPrograms:
         if _is_elsewhere():
             return None
         try:
-            parts = (
-                function if isinstance(function, FunctionParts) else function_parts(function)
-            )
+            parts = function if isinstance(function, FunctionParts) else function_parts(function)
         except NoPartsError:
             return None
         values = [concrete(x) for x in (*args, *parts.tensors)]

@@ -134,9 +134,7 @@ def task_solution(
     return x, told, task.finish(functions, x, parameters)
 
 
-def prompt_result(
-    function: Callable[..., Any], args: list[Tensor], *options: Hashable
-) -> Any:
+def prompt_result(function: Callable[..., Any], args: list[Tensor], *options: Hashable) -> Any:
     """``function(*args, *options)``, by a program where that comes again."""
 
     def call(function: Callable[..., Any], args: list[Tensor]) -> Any:

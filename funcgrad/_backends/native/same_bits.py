@@ -34,6 +34,7 @@ from funcgrad._core.structure.index_maps import dense_strides
 from funcgrad._core.structure.structures import (
     FOREIGN,
     Choice,
+    Contraction,
     Control,
     Elementwise,
     Factored,
@@ -45,6 +46,7 @@ from funcgrad._core.structure.structures import (
     Scatter,
 )
 from funcgrad._core.trace import Raw
+from funcgrad._primitives.contraction import contract
 from funcgrad._primitives.matrices import (
     diagonal_of,
     from_triangle,
@@ -52,6 +54,7 @@ from funcgrad._primitives.matrices import (
     to_triangle,
     triangle,
 )
+from funcgrad._primitives.products import Arranged, ProductPlan, plan_product
 from funcgrad._primitives.rows import many_rows
 from funcgrad._programs.equation import Equation
 from funcgrad._programs.extract import extract
@@ -169,8 +172,12 @@ class NumpyStep:
     strides: Sequence[tuple[int, ...]]
 
     def __call__(self, values: Sequence[Raw]) -> Sequence[Any]:
-        pairs = zip(values, self.orders, strict=False)
-        return self.program.evaluate([_laid(value, order) for value, order in pairs])
+        program, pairs = self.program, zip(values, self.orders, strict=False)
+        known = [_laid(value, order) for value, order in pairs]
+        known += [constant.value for constant in program.constants]
+        for equation in program.equations:
+            known += _evaluated(equation, [known[variable] for variable in equation.operands])
+        return [known[variable] for variable in program.outputs]
 
     def factorization(self) -> Factorization | None:
         """The equation as results of triangular factors of its operands; None if it is none."""
@@ -254,11 +261,11 @@ def _sum_loops(
     shape: Shape, strides: Sequence[int], axes: Sequence[int], size: int
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Counts and steps of the two loops in which NumPy adds: the inner one has small strides."""
-    loops = [(1, 0, 0)] * (2 - len(shape))
+    loops = [(1, 0, 0), (1, 0, 0)]
     for axis in sorted(range(len(shape)), key=lambda axis: -strides[axis]):
-        step = 0 if axis in axes else size
-        loops.append((shape[axis], step, strides[axis]))
-    (outer, *before), (inner, *along) = loops
+        if shape[axis] != 1:
+            loops.append((shape[axis], 0 if axis in axes else size, strides[axis]))
+    (outer, *before), (inner, *along) = loops[-2:]
     return (outer, inner), (*before, *along, along[0])
 
 
@@ -316,14 +323,18 @@ def _has_loop(equation: Equation, specs: Sequence[Spec]) -> bool:
         return False
     if any(spec.weak or spec.dtype != result.dtype for spec in specs):
         return False
-    if operation.evaluate is np.matmul:
-        return all(len(spec.shape) < 3 for spec in specs)
-    structure, (shape, *_) = operation.structure, [spec.shape for spec in specs]
-    if not isinstance(structure, Reduction) or structure.fold is not SUM or len(shape) > 2:
+    structure, params, shapes = operation.structure, equation.params, [s.shape for s in specs]
+    if any(len(shape) > 2 for shape in shapes):
         return False
-    axes = dict(equation.params)["axis"]
-    is_line = len(axes) == 1 and (len(shape) == 1 or 1 not in shape)
-    return is_line and not many_rows(shape, result.dtype.char, axes)
+    if isinstance(structure, Contraction):
+        plain = ProductPlan(False, Arranged(), Arranged())
+        return operation.evaluate is np.matmul or (
+            operation is contract and plan_product(dict(params)["subscripts"], *shapes) == plain
+        )
+    if not isinstance(structure, Reduction) or structure.fold is not SUM:
+        return False
+    axes = dict(params)["axis"]
+    return len(axes) == 1 and not many_rows(shapes[0], result.dtype.char, axes)
 
 
 def _strides_of(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
@@ -397,9 +408,13 @@ def _results(equation: Equation, around: Sequence[Example]) -> list[Example]:
         return [None if spec.shape else _example(spec) for spec in specs]
     try:
         with np.errstate(all="ignore"):
-            outs = equation.operation.evaluate(*around, **dict(equation.params))
+            return _evaluated(equation, around)
     except Exception:  # ones may have no result
         return [None if spec.shape else _example(spec) for spec in specs]
+
+
+def _evaluated(equation: Equation, operands: Sequence[Raw]) -> list[Any]:
+    outs = equation.operation.evaluate(*operands, **dict(equation.params))
     return [*outs] if isinstance(outs, tuple) else [outs]
 
 

@@ -51,7 +51,7 @@ def test_sums_add_in_numpys_order(dtype: Any) -> None:
     assert has_numpys_bits(
         lambda x: [fnp.sum(x, axis) for axis in (0, 1, 2, (0, 2))], draws(5, 9, 17)
     )
-    for shape in ((2, 3), (9, 17), (200, 3), (3, 200), (150, 130)):
+    for shape in ((2, 3), (1, 17), (9, 1), (9, 17), (200, 3), (3, 200), (150, 130)):
         assert has_numpys_bits(
             lambda x: [
                 fnp.sum(y, axis)
@@ -73,7 +73,13 @@ PRODUCTS: dict[str, tuple[Callable[..., Any], Any]] = {
     "results in two orders": (lambda x: (x + x.T) @ x, (draws(9, 9),)),
     "one column, one row": (lambda x, y: [x @ y, y @ x], (draws(9, 1), draws(1, 9))),
     "stacks": (lambda x, y: x @ y, (draws(4, 5, 6), draws(6, 7))),
-    "einsum": (lambda x, y: fnp.einsum("ba,ba->b", x, y), (draws(3, 21), draws(3, 21))),
+    "einsum": (
+        lambda x, y: [
+            fnp.einsum(text, x, y) for text in ("ba,ba->b", "ba,bc->ac", "ba,cb->ac", "ab,cb->ca")
+        ],
+        (draws(21, 21), draws(21, 21)),
+    ),
+    "sums of products": (lambda x, y: [fnp.sum(x * y), x @ y], (draws(37), draws(37))),
     "of a constant": (lambda x: np.asfortranarray(MATRIX).T @ x, (draws(50),)),
     "transposed steps": (
         lambda x: fg.while_loop(
