@@ -167,7 +167,10 @@ def _program_result(
         return _run(task, _unbundled(function, len(task.functions)), structure, args)
 
     outs = _PROGRAMS.results(parts, tensors, key, loop)
-    return None if outs is None else ProgramResult(*outs, bool(followed))
+    if outs is None:
+        return None
+    point, told, finished = outs
+    return ProgramResult(point, told, finished, bool(followed))
 
 
 def _run(

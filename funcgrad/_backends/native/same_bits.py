@@ -27,6 +27,7 @@ from funcgrad._backends.native.plan_steps import EquationStep
 from funcgrad._backends.native.views import View
 from funcgrad._backends.numpy.plan import Plan, plan_of, plan_of_steps
 from funcgrad._base.fast_dataclass import dataclass
+from funcgrad._core.primitive import Primitive
 from funcgrad._core.specs import Shape, Spec
 from funcgrad._core.structure.factorizations import Factorization, Factors
 from funcgrad._core.structure.folds import ALL, ANY, GREATEST, LEAST, SUM
@@ -41,19 +42,12 @@ from funcgrad._core.structure.structures import (
     Gather,
     Loop,
     Movement,
+    Opaque,
     Random,
     Reduction,
     Scatter,
 )
 from funcgrad._core.trace import Raw
-from funcgrad._primitives.contraction import contract
-from funcgrad._primitives.matrices import (
-    diagonal_of,
-    from_triangle,
-    hermitian,
-    to_triangle,
-    triangle,
-)
 from funcgrad._primitives.products import Arranged, ProductPlan, plan_product
 from funcgrad._primitives.rows import many_rows
 from funcgrad._programs.equation import Equation
@@ -71,9 +65,6 @@ _MOST: Final = 1 << 20
 MOST_SOLVED: Final = 24
 """The most rows of a triangle for which evaluation calls LAPACK. For more rows it goes by blocks,
 and rows before the first block with NaN have results."""
-
-_BY_BODIES: Final = frozenset({diagonal_of, from_triangle, hermitian, to_triangle, triangle})
-"""Operations whose bodies, which compute element by element, have the bits of evaluation."""
 
 
 class _UnknownOrderError(Exception):
@@ -97,8 +88,13 @@ def with_same_bits(program: Program) -> Program | None:
     return _with_bodies(rewritten)
 
 
+def _has_exact_body(operation: Primitive) -> bool:
+    structure = operation.structure
+    return isinstance(structure, Opaque) and structure.exact_body
+
+
 def _with_bodies(program: Program) -> Program:
-    return decomposed(with_programs_inside(program, _with_bodies), _BY_BODIES.__contains__)
+    return decomposed(with_programs_inside(program, _with_bodies), _has_exact_body)
 
 
 def _rewritten(
@@ -144,7 +140,7 @@ def _adds(equation: Equation) -> bool:
     structure = equation.operation.structure
     if all(spec.dtype.kind != "f" for spec in equation.results):
         return False
-    if equation.operation in _BY_BODIES:
+    if _has_exact_body(equation.operation):
         return False
     if isinstance(structure, Reduction) and structure.fold in (GREATEST, LEAST, ALL, ANY):
         return False
@@ -327,10 +323,11 @@ def _has_loop(equation: Equation, specs: Sequence[Spec]) -> bool:
     if any(len(shape) > 2 for shape in shapes):
         return False
     if isinstance(structure, Contraction):
+        if operation.evaluate is np.matmul:
+            return True
+        text, (first, second) = dict(params).get("subscripts"), shapes
         plain = ProductPlan(False, Arranged(), Arranged())
-        return operation.evaluate is np.matmul or (
-            operation is contract and plan_product(dict(params)["subscripts"], *shapes) == plain
-        )
+        return isinstance(text, str) and plan_product(text, first, second) == plain
     if not isinstance(structure, Reduction) or structure.fold is not SUM:
         return False
     axes = dict(params)["axis"]
@@ -404,7 +401,11 @@ def _results(equation: Equation, around: Sequence[Example]) -> list[Example]:
     specs = equation.results
     if _copies(equation):
         return [_example(spec) for spec in specs]
-    if any(example is None for example in around):
+    may_return_operand = _has_exact_body(equation.operation)  # as it lies, depending on its values
+    if any(
+        example is None or (may_return_operand and not np.asarray(example).flags.c_contiguous)
+        for example in around
+    ):
         return [None if spec.shape else _example(spec) for spec in specs]
     try:
         with np.errstate(all="ignore"):
