@@ -14,7 +14,7 @@ import pytest
 
 from funcgrad._core import intrinsics
 from funcgrad._core.primitive import Primitive, Sample
-from funcgrad._core.structure.structures import Elementwise
+from funcgrad._core.structure.structures import Elementwise, Opaque
 from funcgrad._primitives import reduction, special_functions
 from funcgrad._programs.algebra import FUNCTIONS, body_of
 from funcgrad.errors import CheckError
@@ -90,6 +90,18 @@ def test_every_body_computes_some_samples() -> None:
     declared = [each for each in PRIMITIVES if each.body]
     assert [each.name for each in declared if not writes_a_sample(each)] == []
     assert not writes_a_sample(replace(reduction.reduce_mean, body=lambda *_, **__: NotImplemented))
+
+
+def test_exact_bodies_have_the_bits_of_evaluation() -> None:
+    for each in WITH_BODY:
+        if not isinstance(each.structure, Opaque) or not each.structure.exact_body:
+            continue
+        body = body_of(each)
+        for one in each.samples():
+            if not any(map(np.iscomplexobj, one.args)):
+                assert body is not None
+                results = body(*one.args, **one.params), each.evaluate(*one.args, **one.params)
+                assert len({np.asarray(result).tobytes() for result in results}) == 1
 
 
 # ------------------------------------------------------------------------------ what is wrong

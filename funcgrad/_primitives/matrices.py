@@ -61,6 +61,8 @@ def of_stacks(*cores: int) -> Opaque:
 MATRICES: Final = of_stacks(2)
 """The structure of operations on stacks of matrices."""
 
+_BY_ELEMENTS: Final = Opaque(cores=(2,), exact_body=True)
+
 
 _DOUBLE: Final = np.dtype(np.float64)
 
@@ -249,7 +251,7 @@ hermitian: Primitive = Primitive(
     Linear((lambda ct, x: hermitian(ct),)),
     batch_matrices,
     _hermitian_samples,
-    structure=Opaque(cores=(2,)),
+    structure=_BY_ELEMENTS,
     body=_hermitian_body,
 )
 """The Hermitian parts of square matrices; of Hermitian matrices themselves, to the last bit."""
@@ -277,7 +279,7 @@ diagonal_of: Primitive = Primitive(
     Linear((lambda ct, x: diagonal_matrix(ct),)),
     batch_matrices,
     _diagonal_samples,
-    structure=MATRICES,
+    structure=_BY_ELEMENTS,
     traits=OWNS,
     body=_diagonal_body,
 )
@@ -318,7 +320,7 @@ triangle: Primitive = Primitive(
     ),
     batch_matrices,
     _triangle_samples,
-    structure=MATRICES,
+    structure=_BY_ELEMENTS,
     traits=OWNS,
     body=_triangle_body,
 )
@@ -355,7 +357,7 @@ from_triangle: Primitive = Primitive(
     Linear((lambda ct, x, lower: to_triangle(ct, lower=lower),), structural=True),
     batch_matrices,
     _sides,
-    structure=MATRICES,
+    structure=_BY_ELEMENTS,
     traits=OWNS,
     body=_mirrored_body,
 )
@@ -368,7 +370,7 @@ to_triangle: Primitive = Primitive(
     Linear((lambda ct, x, lower: from_triangle(ct, lower=lower),), structural=True),
     batch_matrices,
     _sides,
-    structure=MATRICES,
+    structure=_BY_ELEMENTS,
     traits=OWNS,
     body=_folded_body,
 )

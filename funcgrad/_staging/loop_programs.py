@@ -24,6 +24,8 @@ from typing import Any, Final, TypeAlias, TypeVar
 from funcgrad._backends.choice import chosen_backend
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._base.floating_errors import quiet
+from funcgrad._core import pytrees
+from funcgrad._core.pytrees import Structure
 from funcgrad._core.trace import RAW, Value, concrete, running_traces
 from funcgrad._hooks.key_uses import current_uses
 from funcgrad._hooks.result_watch import WATCH, WATCHING
@@ -43,8 +45,8 @@ from funcgrad.errors import CheckError
 from funcgrad.tensor.tensor import Tensor, wrap
 
 T = TypeVar("T")
-Loop: TypeAlias = Callable[[Callable[..., Any], list[Tensor]], list[Tensor]]
-"""A solver: from the user's function and other arguments to its results."""
+Loop: TypeAlias = Callable[[Callable[..., Any], list[Tensor]], Any]
+"""A solver: from the user's function and other arguments to its results, a pytree."""
 
 _MOST: Final = 32
 """The most programs that are kept, and the most keys that are remembered."""
@@ -56,6 +58,7 @@ _MOST_UNUSED: Final = 4
 @dataclass(slots=True, eq=False)
 class _LoopProgram:
     call: ProgramCall
+    result: Structure
     check: Callable[[], bool] | None
     code: CodeType
     was_used: bool = False
@@ -71,17 +74,17 @@ class LoopPrograms:
 
     def results(
         self,
-        function: Callable[..., Any],
+        function: Callable[..., Any] | FunctionParts,
         args: Sequence[Tensor],
         options: Hashable,
         loop: Loop,
         at_once: bool = False,
-    ) -> list[Tensor] | None:
+    ) -> Any:
         """The results of ``loop(function, args)`` by a program; None if there is none.
 
         Parameters
         ----------
-        function : callable
+        function : callable or FunctionParts
             The user's.
         args : sequence of Tensor
         options : hashable
@@ -94,7 +97,7 @@ class LoopPrograms:
         if _is_elsewhere():
             return None
         try:
-            parts = function_parts(function)
+            parts = function if isinstance(function, FunctionParts) else function_parts(function)
         except NoPartsError:
             return None
         values = [concrete(x) for x in (*args, *parts.tensors)]
@@ -106,9 +109,10 @@ class LoopPrograms:
             return None
         try:
             with quiet():
-                return [wrap(out) for out in program.call.apply(values)]
+                outs = [wrap(out) for out in program.call.apply(values)]
         except Exception:  # the loop in Python raises it again, at the user's line
             return None
+        return pytrees.unflatten(program.result, outs)
 
     def _program(
         self,
@@ -190,7 +194,7 @@ def _made(
     count = len(examples) - len(parts.tensors)
     tensors = [wrap(value) for value in examples]
 
-    def run(*args: Tensor) -> list[Tensor]:
+    def run(*args: Tensor) -> Any:
         return loop(parts.joined(args[count:]), list(args[:count]))
 
     function = parts.joined(tensors[count:])
@@ -214,4 +218,4 @@ def _made(
         raise
     except Exception:  # the loop in Python runs, or raises it again
         return None
-    return _LoopProgram(call, capture.check, parts.code)
+    return _LoopProgram(call, staged.result, capture.check, parts.code)

@@ -18,11 +18,13 @@ The README explains how.
 
 from typing import TYPE_CHECKING
 
-from funcgrad._hints.lookup import missing_from as _missing_from
-from funcgrad.implicit.dense import dense_solve
-from funcgrad.implicit.direct import direct_solve
-from funcgrad.implicit.krylov import bicgstab, cg, gmres
-from funcgrad.implicit.solvers import fixed_point, least_squares, minimize, root
+from funcgrad._hints.lazy_names import LateNames as _LateNames
+
+if TYPE_CHECKING:
+    from funcgrad.implicit.dense import dense_solve
+    from funcgrad.implicit.direct import direct_solve
+    from funcgrad.implicit.krylov import bicgstab, cg, gmres
+    from funcgrad.implicit.solvers import fixed_point, least_squares, minimize, root
 
 __all__ = [
     "bicgstab",
@@ -36,7 +38,16 @@ __all__ = [
     "root",
 ]
 
+_LATE = _LateNames(
+    __name__,
+    {
+        "dense": "dense_solve",
+        "direct": "direct_solve",
+        "krylov": "bicgstab cg gmres",
+        "solvers": "fixed_point least_squares minimize root",
+    },
+)
 
-if not TYPE_CHECKING:  # type checkers know the names
-    __getattr__ = _missing_from(__name__)
+if not TYPE_CHECKING:  # which see the names above, and report others
+    __getattr__ = _LATE.load
 __dir__ = __all__.copy  # completion shows the public names, without the modules

@@ -216,7 +216,7 @@ def least_squares(
         partial(_finish, unravel, pattern),
         is_watched=callback is not None,
     )
-    fit, told, (jacobian,) = task_solution(
+    fit, told, (jacobian, residuals) = task_solution(
         task,
         vector,
         (_setting(limits, x_scale, f_scale, options.loss, vector.dtype), *more),
@@ -228,8 +228,7 @@ def least_squares(
         is_like_unknown=False,
         symmetric=limits is None,
     )
-    x = unravel(fit)
-    return Solution(x, fun(x, *more), *told, _matrix(jacobian, pattern))
+    return Solution(unravel(fit), residuals, *told, _matrix(jacobian, pattern))
 
 
 def _matrix(jacobian: Tensor, pattern: Pattern | None) -> Tensor | SparseArray:
@@ -363,16 +362,18 @@ def _finish(
     functions: Functions,
     fit: Tensor,
     parameters: tuple[Any, ...],
-) -> list[Tensor]:
-    """The Jacobian at the solution, or its nonzeros."""
+) -> list[Any]:
+    """The Jacobian, or its nonzeros, and the result of the function, at the solution."""
     problem = _problem(unravel, functions)
 
     def residuals(point: Tensor) -> Tensor:
         return problem(point, *parameters)[0]
 
     if pattern is not None:
-        return [_in_pattern(sparse_jacobian(residuals, pattern=pattern)(fit)).data]
-    return [residuals_and_jacobian(residuals, fit, len(residuals(fit)))[1]]
+        jacobian = _in_pattern(sparse_jacobian(residuals, pattern=pattern)(fit)).data
+    else:
+        jacobian = residuals_and_jacobian(residuals, fit, len(residuals(fit)))[1]
+    return [jacobian, functions[0](unravel(fit), *parameters[1:])]
 
 
 def _in_pattern(matrix: Any) -> SparseArray:

@@ -23,6 +23,7 @@ from funcgrad._transforms.batch import vmap
 from funcgrad.errors import ArgumentError, ShapeError
 from funcgrad.optimize.fits import least_squares
 from funcgrad.optimize.solver_arguments import bounds_of
+from funcgrad.optimize.solver_tasks import prompt_result
 from funcgrad.scipy.linalg.triangular_systems import solve_triangular
 from funcgrad.scipy.optimize.problem import check_call
 from funcgrad.sparse.sparse_arrays import SparseArray
@@ -110,33 +111,27 @@ def curve_fit(
     if start.dtype.kind in "iub":
         start = start.astype(float)
     weigh = _weighing(sigma, y)
-    check_call(name, f, xdata, tuple(start))
+    size = len(start)
+    check_call(name, f, xdata, (start,) * size)
 
     def residuals(parameters: Tensor, places: Any, measured: Tensor) -> Tensor:
-        model = f(places, *[parameters[k] for k in range(len(start))])
+        model = f(places, *[parameters[k] for k in range(size)])
         return weigh(fnp.ravel(model - measured))
 
     def weighed(parameters: Tensor, places: Any, _: Any) -> Tensor:
-        rows = fnp.asarray(jac(places, *[parameters[k] for k in range(len(start))]))
-        if rows.shape != (y.size, len(start)):
+        rows = fnp.asarray(jac(places, *[parameters[k] for k in range(size)]))
+        if rows.shape != (y.size, size):
             raise placed(
                 ShapeError,
-                f"{name}: jac has to return the derivatives of f, of shape {(y.size, len(start))},"
-                f" but returned shape {rows.shape}.",
+                f"{name}: jac has to return the derivatives of f, of shape {(y.size, size)}, but"
+                f" returned shape {rows.shape}.",
             )
         return vmap(weigh, in_axes=1, out_axes=1)(rows)
 
     options["jac"] = weighed if callable(jac) else jac
     fit = least_squares(residuals, start, args=(xdata, y), bounds=bounds, **options)
-    jacobian, count = fit.jac, y.size
-    if isinstance(jacobian, SparseArray):
-        jacobian = jacobian.toarray()
-    size = len(start)
-    covariance = _inverse(jacobian.T @ jacobian)
-    if not absolute_sigma:
-        scale = 2.0 * fit.cost / (count - size) if count > size else fnp.asarray(np.inf)
-        covariance = fnp.where(fnp.isfinite(scale), covariance * scale, np.inf)
-    return fit.x, covariance
+    jacobian = fit.jac.toarray() if isinstance(fit.jac, SparseArray) else fit.jac
+    return fit.x, prompt_result(_covariance, [jacobian, fit.fun], bool(absolute_sigma))
 
 
 def _parameter_count(f: Callable[..., Any]) -> int:
@@ -170,6 +165,18 @@ def _weighing(sigma: Any, y: Tensor) -> Callable[[Tensor], Tensor]:
         )
     factor = fnp.linalg.cholesky(deviations)
     return lambda residuals: solve_triangular(factor, residuals, lower=True)
+
+
+def _covariance(jacobian: Tensor, residuals: Tensor, absolute_sigma: bool) -> Tensor:
+    """The covariance of the parameters."""
+    count, size = jacobian.shape
+    covariance = _inverse(jacobian.T @ jacobian)
+    if absolute_sigma:
+        return covariance
+    if count <= size:
+        return fnp.full_like(covariance, np.inf)
+    scale = residuals @ residuals / (count - size)
+    return fnp.where(fnp.isfinite(scale), covariance * scale, np.inf)
 
 
 def _inverse(matrix: Tensor) -> Tensor:

@@ -67,7 +67,8 @@ def vector_of(x0: Any, name: str, is_complex: bool = False) -> tuple[Vector, Cal
 def form_of(x0: object) -> Hashable:
     """A key of the structure, shapes and dtypes of the unknown."""
     leaves, structure = pytrees.flatten(x0)
-    specs = tuple([(np.shape(leaf), fnp.asarray(leaf).dtype.str) for leaf in leaves])
+    arrays = [fnp.asarray(leaf) for leaf in leaves]
+    specs = tuple([(array.shape, array.dtype.str) for array in arrays])
     return structure, parts_of(structure), specs
 
 

@@ -16,6 +16,7 @@ Under ``grad`` the program finds the solution, and the equation gives the deriva
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import funcgrad.numpy as fnp
@@ -58,7 +59,7 @@ class SolverTask(NamedTuple):
     iterate : callable
         ``iterate(functions, function of the point, start)`` is the solution, and ``Told``.
     finish : callable
-        ``finish(functions, solution, parameters)`` lists further tensors, such as a Jacobian.
+        ``finish(functions, solution, parameters)`` lists further trees, such as a Jacobian.
     is_watched : bool
         Whether a callback looks at the steps, which are then made from Python.
     """
@@ -69,7 +70,7 @@ class SolverTask(NamedTuple):
     options: Hashable
     problem: Callable[[Functions], Callable[..., Any]]
     iterate: Callable[[Functions, Callable[[Any], Any], Any], tuple[Any, Told]]
-    finish: Callable[[Functions, Any, Any], list[Tensor]]
+    finish: Callable[[Functions, Any, Any], list[Any]]
     is_watched: bool = False
 
 
@@ -78,7 +79,7 @@ class ProgramResult(NamedTuple):
 
     point: Any
     told: Told
-    finished: list[Tensor]
+    finished: list[Any]
     is_followed: bool
 
 
@@ -90,8 +91,8 @@ def task_solution(
     failed: str,
     tangent_solve: Callable[..., Any] = direct_solve,
     **root_options: Any,
-) -> tuple[Any, Told, list[Tensor]]:
-    """The solution from a start, ``Told``, and the further tensors of the task.
+) -> tuple[Any, Told, list[Any]]:
+    """The solution from a start, ``Told``, and the further trees of the task.
 
     ``root_options`` are further arguments of ``root_of``.
     """
@@ -99,8 +100,11 @@ def task_solution(
     failed_way(failed, name)
     by_program = None if task.is_watched else _program_result(task, start, parameters)
     if by_program is not None and not by_program.is_followed:
-        x = accepted(name, by_program.point, by_program.told[0], failed, task.advice)
-        return x, by_program.told, by_program.finished
+        point, told, finished, _ = by_program
+        x = accepted(name, point, told[0], failed, task.advice)
+        if failed == "nan" and not told[0] > 0:
+            finished = task.finish(functions, x, parameters)
+        return x, told, finished
     problem = task.problem(functions)
 
     def solve(function: Callable[[Any], Any], begin: Any, _: Any) -> Any:
@@ -130,6 +134,16 @@ def task_solution(
     return x, told, task.finish(functions, x, parameters)
 
 
+def prompt_result(function: Callable[..., Any], args: list[Tensor], *options: Hashable) -> Any:
+    """``function(*args, *options)``, by a program where that comes again."""
+
+    def call(function: Callable[..., Any], args: list[Tensor]) -> Any:
+        return function(*args, *options)
+
+    result = _PROGRAMS.results(function, args, options, call)
+    return call(function, args) if result is None else result
+
+
 def _program_result(
     task: SolverTask, start: Any, parameters: tuple[Any, ...]
 ) -> ProgramResult | None:
@@ -143,32 +157,29 @@ def _program_result(
         return None
     tensors = [fnp.asarray(leaf) for leaf in leaves]
     followed = [x for x in (*tensors, *parts.tensors) if type(concrete(x)) not in RAW]
-    bundle = _bundle(task.functions)
     if followed:
         tensors, held = stop_gradient((tensors, parts.tensors))
         if any(type(concrete(x)) not in RAW for x in (*tensors, *held)):
             return None  # examples of a batch, or values of a program
-        bundle = parts.joined(held)
-    count = len(pytrees.leaves(start))
+        parts = replace(parts, tensors=held)
 
-    def loop(function: Callable[..., Any], args: list[Tensor]) -> list[Tensor]:
+    def loop(function: Callable[..., Any], args: list[Tensor]) -> tuple[Any, Told, list[Any]]:
         return _run(task, _unbundled(function, len(task.functions)), structure, args)
 
-    outs = _PROGRAMS.results(bundle, tensors, key, loop)
+    outs = _PROGRAMS.results(parts, tensors, key, loop)
     if outs is None:
         return None
-    point = pytrees.unflatten(pytrees.structure(start), outs[:count])
-    status, nit, nfev, *finished = outs[count:]
-    return ProgramResult(point, (status, nit, nfev), finished, bool(followed))
+    point, told, finished = outs
+    return ProgramResult(point, told, finished, bool(followed))
 
 
 def _run(
     task: SolverTask, functions: Functions, structure: Structure, args: Sequence[Tensor]
-) -> list[Tensor]:
+) -> tuple[Any, Told, list[Any]]:
     start, parameters = pytrees.unflatten(structure, args)
     problem = task.problem(functions)
     x, told = task.iterate(functions, lambda point: problem(point, *parameters), start)
-    return [*pytrees.leaves(x), *told, *task.finish(functions, x, parameters)]
+    return x, told, task.finish(functions, x, parameters)
 
 
 def _bundle(functions: Functions) -> Callable[..., Any]:

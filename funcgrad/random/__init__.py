@@ -32,40 +32,42 @@ rounded.
 
 from typing import TYPE_CHECKING
 
-from funcgrad._hints.lookup import missing_from as _missing_from
-from funcgrad.random.brownian_paths import brownian
-from funcgrad.random.continuous import (
-    exponential,
-    gumbel,
-    normal,
-    truncated_normal,
-    uniform,
-)
-from funcgrad.random.count_draws import (
-    binomial,
-    geometric,
-    multinomial,
-    poisson,
-    rademacher,
-)
-from funcgrad.random.discrete import bernoulli, categorical, choice, permutation, randint
-from funcgrad.random.gamma_family import beta, chisquare, dirichlet, f, gamma, loggamma, t
-from funcgrad.random.generators import Generator, generator
-from funcgrad.random.key_checks import again, check_keys
-from funcgrad.random.keys import PRNGKey, bits, fold_in, key, named, split
-from funcgrad.random.low_discrepancy import halton, sobol
-from funcgrad.random.quantile_draws import (
-    cauchy,
-    laplace,
-    logistic,
-    lognormal,
-    pareto,
-    rayleigh,
-    triangular,
-    weibull,
-)
-from funcgrad.random.relatives_of_normal import ball, generalized_normal, maxwell, wald
-from funcgrad.random.vector_draws import multivariate_normal, orthogonal
+from funcgrad._hints.lazy_names import LateNames as _LateNames
+
+if TYPE_CHECKING:
+    from funcgrad.random.brownian_paths import brownian
+    from funcgrad.random.continuous import (
+        exponential,
+        gumbel,
+        normal,
+        truncated_normal,
+        uniform,
+    )
+    from funcgrad.random.count_draws import (
+        binomial,
+        geometric,
+        multinomial,
+        poisson,
+        rademacher,
+    )
+    from funcgrad.random.discrete import bernoulli, categorical, choice, permutation, randint
+    from funcgrad.random.gamma_family import beta, chisquare, dirichlet, f, gamma, loggamma, t
+    from funcgrad.random.generators import Generator, generator
+    from funcgrad.random.key_checks import again, check_keys
+    from funcgrad.random.keys import PRNGKey, bits, fold_in, key, named, split
+    from funcgrad.random.low_discrepancy import halton, sobol
+    from funcgrad.random.quantile_draws import (
+        cauchy,
+        laplace,
+        logistic,
+        lognormal,
+        pareto,
+        rayleigh,
+        triangular,
+        weibull,
+    )
+    from funcgrad.random.relatives_of_normal import ball, generalized_normal, maxwell, wald
+    from funcgrad.random.vector_draws import multivariate_normal, orthogonal
 
 __all__ = [
     "Generator",
@@ -119,7 +121,24 @@ __all__ = [
     "weibull",
 ]
 
+_LATE = _LateNames(
+    __name__,
+    {
+        "brownian_paths": "brownian",
+        "continuous": "exponential gumbel normal truncated_normal uniform",
+        "count_draws": "binomial geometric multinomial poisson rademacher",
+        "discrete": "bernoulli categorical choice permutation randint",
+        "gamma_family": "beta chisquare dirichlet f gamma loggamma t",
+        "generators": "Generator generator",
+        "key_checks": "again check_keys",
+        "keys": "PRNGKey bits fold_in key named split",
+        "low_discrepancy": "halton sobol",
+        "quantile_draws": "cauchy laplace logistic lognormal pareto rayleigh triangular weibull",
+        "relatives_of_normal": "ball generalized_normal maxwell wald",
+        "vector_draws": "multivariate_normal orthogonal",
+    },
+)
 
-if not TYPE_CHECKING:  # type checkers see the imports above
-    __getattr__ = _missing_from(__name__)
+if not TYPE_CHECKING:  # which see the names above, and report others
+    __getattr__ = _LATE.load
 __dir__ = __all__.copy  # completion shows the public names, without the modules

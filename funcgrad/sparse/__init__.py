@@ -7,13 +7,15 @@
 
 from typing import TYPE_CHECKING
 
-from funcgrad._hints.lookup import missing_from as _missing_from
-from funcgrad.sparse.constructors import array, block_array, diags, eye, kron, random
-from funcgrad.sparse.hessians import hessian
-from funcgrad.sparse.jacobians import jacobian, value_and_jacobian
-from funcgrad.sparse.operators import hessian_operator, jacobian_operator
-from funcgrad.sparse.patterns import Pattern, pattern
-from funcgrad.sparse.sparse_arrays import SparseArray, from_scipy
+from funcgrad._hints.lazy_names import LateNames as _LateNames
+
+if TYPE_CHECKING:
+    from funcgrad.sparse.constructors import array, block_array, diags, eye, kron, random
+    from funcgrad.sparse.hessians import hessian
+    from funcgrad.sparse.jacobians import jacobian, value_and_jacobian
+    from funcgrad.sparse.operators import hessian_operator, jacobian_operator
+    from funcgrad.sparse.patterns import Pattern, pattern
+    from funcgrad.sparse.sparse_arrays import SparseArray, from_scipy
 
 __all__ = [
     "Pattern",
@@ -33,6 +35,18 @@ __all__ = [
     "value_and_jacobian",
 ]
 
-if not TYPE_CHECKING:  # type checkers see the imports above
-    __getattr__ = _missing_from(__name__)
+_LATE = _LateNames(
+    __name__,
+    {
+        "constructors": "array block_array diags eye kron random",
+        "hessians": "hessian",
+        "jacobians": "jacobian value_and_jacobian",
+        "operators": "hessian_operator jacobian_operator",
+        "patterns": "Pattern pattern",
+        "sparse_arrays": "SparseArray from_scipy",
+    },
+)
+
+if not TYPE_CHECKING:  # which see the names above, and report others
+    __getattr__ = _LATE.load
 __dir__ = __all__.copy  # completion shows the public names, without the modules

@@ -66,6 +66,28 @@ def test_failures_are_told_by_programs_too(made: list[bool]) -> None:
     assert made == [True, True]  # two functions
 
 
+def test_fits_with_their_residuals_and_covariances(
+    made: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(improving_runs, "_LONG", -1.0)
+    t = np.linspace(0.0, 2.0, 9)
+
+    def model(t: Any, height: Any, rate: Any) -> Any:
+        return height * fnp.exp(-rate * t)
+
+    def fit(**options: Any) -> Any:
+        return optimize.least_squares(lambda p: {"r": p[0] - fnp.exp(p[1] * t)}, [1, 1], **options)
+
+    plain, *others = [bits(optimize.curve_fit(model, t, np.cos(t))) for _ in range(4)]
+    assert others == [plain, plain, plain]
+    first, *later = [fit() for _ in range(4)]
+    assert [bits(one) for one in later] == [bits(first)] * 3
+    assert made == [True, True, True]
+    assert fnp.allclose(first.fun["r"], first.x[0] - fnp.exp(first.x[1] * t))
+    for _ in range(3):
+        assert np.isnan(np.asarray(fit(max_nfev=1, failed="nan").fun["r"])).all()
+
+
 def test_a_change_outside_is_seen() -> None:
     for _ in range(3):
         found = optimize.root_scalar(lambda x: x**3 - SHIFT["by"], bracket=(0.0, 5.0))

@@ -103,11 +103,24 @@ def write_adding_loop(site: FunctionSite, step: AddingLoop) -> None:
     spec, out = site.plan.specs[step.variable], site.pointer(step.variable)
     kind = memory_type(spec.dtype)
     pointers = [site.lines.address(site.pointer(v.buffer), v.offset, kind) for v in step.operands]
-    if step.ufunc.signature is None:
-        site.clear(out, spec)
-        pointers = [out, *pointers]
     site.work += _OPERATIONS * prod(step.counts)
-    call_loop(site, step.ufunc, (spec.dtype,) * 3, [*pointers, out], step.counts, step.steps)
+    dtypes = (spec.dtype,) * 3
+    if step.ufunc.signature is not None:
+        call_loop(site, step.ufunc, dtypes, [*pointers, out], step.counts, step.steps)
+        return
+    site.clear(out, spec)
+    (outer, inner), (row, column, *steps) = step.counts, step.steps
+
+    def block(index: str, _: Sequence[str]) -> Sequence[str]:
+        there = site.lines.row(out, index, row, "i8")
+        moved = site.lines.row(pointers[0], index, column, "i8")
+        call_loop(site, step.ufunc, dtypes, [there, moved, there], [inner], steps)
+        return ()
+
+    if outer == 1:
+        block("0", ())
+    else:
+        site.lines.counted(outer, block)
 
 
 def call_loop(

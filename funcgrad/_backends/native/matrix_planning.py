@@ -25,6 +25,7 @@ from funcgrad._backends.native.plan_steps import (
     MatrixProduct,
     RowProduct,
 )
+from funcgrad._backends.native.same_bits import MOST_SOLVED
 from funcgrad._backends.native.small_matrices import MOST_ROWS, factors_size
 from funcgrad._backends.native.unfinished_plan import UnfinishedPlan
 from funcgrad._backends.native.views import View, whole
@@ -213,10 +214,6 @@ def _gufuncs() -> Mapping[tuple[Factors, FromFactors, bool], Any]:
 
 _GUFUNCS: Final = _gufuncs()
 
-_MOST_SOLVED: Final = 24
-"""The most rows of a triangle for which evaluation calls LAPACK. For more rows it goes by blocks,
-and rows before the first block with NaN have results."""
-
 
 def factorizes(
     plan: UnfinishedPlan, equation: Equation, structure: Factored, variable: int
@@ -281,7 +278,7 @@ def _loop_for_unusual(form: Factorization, specs: Sequence[Spec]) -> np.ufunc | 
         return None
     factors = form.factors
     if factors is Factors.TRIANGLE:
-        if specs[0].shape[-1] > _MOST_SOLVED:
+        if specs[0].shape[-1] > MOST_SOLVED:
             return None
         factors = Factors.ELIMINATION
     lower = form.lower or factors is Factors.ELIMINATION

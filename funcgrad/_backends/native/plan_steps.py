@@ -272,8 +272,7 @@ class FactorUse(EquationStep):
     is_transposed : bool
         Whether it has eliminated the transposes.
     ufunc : ufunc, optional
-        NumPy's loop for matrices whose pivots or results are not usual. Without it these are
-        called back.
+        NumPy's loop for unusual pivots or results; without it these matrices are called back.
     by_numpy : bool
         Whether it computes all results.
     """

@@ -14,6 +14,7 @@ nest, in which results that nothing else reads stay in registers. Movements are 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pkgutil import resolve_name
 from types import MappingProxyType
 from typing import Any, Final
@@ -290,7 +291,9 @@ def _adds_as_numpy(plan: UnfinishedPlan, equation: Equation, _: Opaque, variable
     if form is not None:
         return factorizes_as_numpy(plan, equation, form, variable)
     views = [plan.views[operand] for operand in equation.operands]
-    loop = step.loop(variable, equation, views, plan.specs[variable].dtype.itemsize)
+    dtype = plan.specs[variable].dtype
+    copied = partial(plan.copied, dtype=dtype)
+    loop = step.loop(variable, equation, views, dtype.itemsize, copied)
     if loop is None:
         return False
     plan.append(loop)

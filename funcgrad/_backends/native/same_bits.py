@@ -14,7 +14,7 @@ copies its operands, so that its bits do not depend on how they lie.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from typing import Any, Final, TypeAlias
@@ -25,31 +25,31 @@ from funcgrad._backends.control_forms import form_of, in_form
 from funcgrad._backends.decompose import decomposed
 from funcgrad._backends.native.plan_steps import EquationStep
 from funcgrad._backends.native.views import View
+from funcgrad._backends.numpy.plan import Plan, plan_of, plan_of_steps
 from funcgrad._base.fast_dataclass import dataclass
-from funcgrad._core.specs import Spec
-from funcgrad._core.structure.factorizations import Factorization
+from funcgrad._core.primitive import Primitive
+from funcgrad._core.specs import Shape, Spec
+from funcgrad._core.structure.factorizations import Factorization, Factors
 from funcgrad._core.structure.folds import ALL, ANY, GREATEST, LEAST, SUM
+from funcgrad._core.structure.index_maps import dense_strides
 from funcgrad._core.structure.structures import (
     FOREIGN,
     Choice,
+    Contraction,
     Control,
     Elementwise,
     Factored,
     Gather,
     Loop,
     Movement,
+    Opaque,
     Random,
     Reduction,
     Scatter,
 )
 from funcgrad._core.trace import Raw
-from funcgrad._primitives.matrices import (
-    diagonal_of,
-    from_triangle,
-    hermitian,
-    to_triangle,
-    triangle,
-)
+from funcgrad._primitives.products import Arranged, ProductPlan, plan_product
+from funcgrad._primitives.rows import many_rows
 from funcgrad._programs.equation import Equation
 from funcgrad._programs.extract import extract
 from funcgrad._programs.inline import with_changed_programs, with_programs_inside
@@ -62,8 +62,9 @@ Example: TypeAlias = Any
 _MOST: Final = 1 << 20
 """The most elements of examples: sums of larger arrays take NumPy's time anyway."""
 
-_BY_BODIES: Final = frozenset({diagonal_of, from_triangle, hermitian, to_triangle, triangle})
-"""Operations whose bodies, which compute element by element, have the bits of evaluation."""
+MOST_SOLVED: Final = 24
+"""The most rows of a triangle for which evaluation calls LAPACK. For more rows it goes by blocks,
+and rows before the first block with NaN have results."""
 
 
 class _UnknownOrderError(Exception):
@@ -87,16 +88,21 @@ def with_same_bits(program: Program) -> Program | None:
     return _with_bodies(rewritten)
 
 
+def _has_exact_body(operation: Primitive) -> bool:
+    structure = operation.structure
+    return isinstance(structure, Opaque) and structure.exact_body
+
+
 def _with_bodies(program: Program) -> Program:
-    return decomposed(with_programs_inside(program, _with_bodies), _BY_BODIES.__contains__)
+    return decomposed(with_programs_inside(program, _with_bodies), _has_exact_body)
 
 
 def _rewritten(
-    program: Program, inputs: Sequence[Example], owned: slice = slice(0)
+    program: Program, inputs: Sequence[Example], plan: Plan | None = None
 ) -> tuple[Program, list[Example]]:
     """The program for inputs that lie as these do, and examples of its outputs.
 
-    A loop of NumPy's may write into the memory of ``owned`` inputs, which it carries.
+    Results that NumPy's code may write into older arrays, as it plans, have to lie as these do.
     """
     specs, index = program.specs(), program.index
     if any(spec.dtype.kind == "c" for spec in specs):
@@ -105,8 +111,9 @@ def _rewritten(
         raise _UnknownOrderError
     examples = [*inputs, *[constant.value for constant in program.constants]]
     views: dict[int, int] = {}
-    memory: dict[Spec, tuple[int, ...] | None] = {}
-    _note(memory, program.inputs[owned], inputs[owned])
+    plan = plan or plan_of(program)
+    older = {index.results[position].start: taken for position, taken in plan.takes.items()}
+    older |= {variable: carry for carry, variable in plan.turns.items()}
     equations = []
     for equation, results in zip(program.equations, index.results, strict=True):
         structure, around = equation.operation.structure, [examples[v] for v in equation.operands]
@@ -117,27 +124,15 @@ def _rewritten(
             equation, made = _controlled(equation, operands, around)
         else:
             made = _results(equation, around)
+            if results.start in older:
+                made = _agreed(made, [examples[older[results.start]]])
             if isinstance(structure, Movement) and len(around) == 1:
                 views[results.start] = equation.operands[0]
-            else:
-                _note(memory, equation.results, made)
             if _adds(equation):
-                moved = {} if isinstance(structure, Factored) else views
-                equation = _by_numpy(program, equation, results, examples, moved)
+                equation = _by_numpy(program, equation, results, examples, views)
         examples += made
         equations.append(equation)
     return replace(program, equations=tuple(equations)), [examples[v] for v in program.outputs]
-
-
-def _note(
-    memory: dict[Spec, tuple[int, ...] | None], specs: Sequence[Spec], made: Sequence[Example]
-) -> None:
-    """Check that all matrices of one shape lie alike: they may be written into one memory."""
-    for spec, example in zip(specs, made, strict=True):
-        if len(spec.shape) > 1:
-            strides = example if example is None else _strides_of(spec.shape, example.strides)
-            if memory.setdefault(spec, strides) != strides:
-                raise _UnknownOrderError
 
 
 def _adds(equation: Equation) -> bool:
@@ -145,7 +140,7 @@ def _adds(equation: Equation) -> bool:
     structure = equation.operation.structure
     if all(spec.dtype.kind != "f" for spec in equation.results):
         return False
-    if equation.operation in _BY_BODIES:
+    if _has_exact_body(equation.operation):
         return False
     if isinstance(structure, Reduction) and structure.fold in (GREATEST, LEAST, ALL, ANY):
         return False
@@ -173,8 +168,12 @@ class NumpyStep:
     strides: Sequence[tuple[int, ...]]
 
     def __call__(self, values: Sequence[Raw]) -> Sequence[Any]:
-        pairs = zip(values, self.orders, strict=False)
-        return self.program.evaluate([_laid(value, order) for value, order in pairs])
+        program, pairs = self.program, zip(values, self.orders, strict=False)
+        known = [_laid(value, order) for value, order in pairs]
+        known += [constant.value for constant in program.constants]
+        for equation in program.equations:
+            known += _evaluated(equation, [known[variable] for variable in equation.operands])
+        return [known[variable] for variable in program.outputs]
 
     def factorization(self) -> Factorization | None:
         """The equation as results of triangular factors of its operands; None if it is none."""
@@ -185,16 +184,27 @@ class NumpyStep:
         return structure.factorization(**dict(equation.params))
 
     def loop(
-        self, variable: int, equation: Equation, views: Sequence[View], size: int
+        self,
+        variable: int,
+        equation: Equation,
+        views: Sequence[View],
+        size: int,
+        copied: Callable[[View], View],
     ) -> AddingLoop | None:
-        """NumPy's loop over views of elements of so many bytes; None if they lie otherwise."""
-        operands = tuple(views[len(self.orders) :])
-        strides = [_strides_of(view.shape, [n * size for n in view.strides]) for view in operands]
-        if not self.strides or strides != [*self.strides]:
+        """NumPy's loop over views of elements of so many bytes; None if there is none.
+
+        Operands that lie otherwise than NumPy's are ``copied``.
+        """
+        pairs = zip(views[len(self.orders) :], self.strides, strict=False)
+        lying = [_lying(view, strides, size, copied) for view, strides in pairs]
+        operands = tuple([view for view in lying if view is not None])
+        if not lying or len(operands) < len(lying):
             return None
+        strides = self.strides
         if len(operands) == 1:
-            steps: tuple[int, ...] = 0, *strides[0], 0
-            return AddingLoop(variable, equation, np.add, operands, operands[0].shape, steps)
+            axes = dict(self.program.equations[-1].params)["axis"]
+            counts, steps = _sum_loops(operands[0].shape, strides[0], axes, size)
+            return AddingLoop(variable, equation, np.add, operands, counts, steps)
         left, right = operands
         rows, columns = left.shape[:-1] or (1,), right.shape[1:] or (1,)
         across, down = strides[0][:-1] or (0,), strides[1][1:] or (0,)
@@ -213,7 +223,8 @@ class AddingLoop(EquationStep):
     ufunc : ufunc
     operands : tuple of View
     counts, steps : tuple of int
-        The sizes and the bytes between elements, as the loop takes them.
+        The sizes and the bytes between elements, as the loop takes them. A sum has a loop around
+        it, whose count and steps come first.
     """
 
     ufunc: np.ufunc
@@ -224,6 +235,34 @@ class AddingLoop(EquationStep):
     def reads(self, views: Mapping[int, View]) -> Sequence[View]:
         """The views that it reads."""
         return self.operands
+
+
+def _lying(
+    view: View, strides: Sequence[int], size: int, copied: Callable[[View], View]
+) -> View | None:
+    """The view, or else a copy, with these strides in bytes; None if a copy cannot have them."""
+    if min(strides, default=0) < 0:
+        return None  # NumPy goes through the memory in its order
+    if _strides_of(view.shape, [n * size for n in view.strides]) == strides:
+        return view
+    order = sorted(range(len(strides)), key=lambda axis: -strides[axis])
+    moved = view.moved(order)
+    dense = _strides_of(moved.shape, [n * size for n in dense_strides(moved.shape)])
+    if dense != tuple([strides[axis] for axis in order]):
+        return None
+    return copied(moved).moved(sorted(order, key=order.__getitem__))
+
+
+def _sum_loops(
+    shape: Shape, strides: Sequence[int], axes: Sequence[int], size: int
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Counts and steps of the two loops in which NumPy adds: the inner one has small strides."""
+    loops = [(1, 0, 0), (1, 0, 0)]
+    for axis in sorted(range(len(shape)), key=lambda axis: -strides[axis]):
+        if shape[axis] != 1:
+            loops.append((shape[axis], 0 if axis in axes else size, strides[axis]))
+    (outer, *before), (inner, *along) = loops[-2:]
+    return (outer, inner), (*before, *along, along[0])
 
 
 NUMPY_STEP: Final = call_primitive(
@@ -244,6 +283,8 @@ def _by_numpy(
     views: Mapping[int, int],
 ) -> Equation:
     """The equation, with those that move its operands, as one step of NumPy's."""
+    if _copies(equation):
+        views, examples = {}, [_example(spec) for spec in program.specs()]
     bases = []
     for variable in equation.operands:
         while variable in views:
@@ -261,6 +302,16 @@ def _by_numpy(
     return replace(equation, operation=NUMPY_STEP, operands=tuple(operands), params=params)
 
 
+def _copies(equation: Equation) -> bool:
+    """Whether an equation is computed by LAPACK: from copies in one order, to a new array."""
+    structure = equation.operation.structure
+    if not isinstance(structure, Factored):
+        return False
+    form = structure.factorization(**dict(equation.params))
+    is_small = equation.results[0].shape[-2:-1] <= (MOST_SOLVED,)
+    return form.bands is None and (form.factors is not Factors.TRIANGLE or is_small)
+
+
 def _has_loop(equation: Equation, specs: Sequence[Spec]) -> bool:
     """Whether NumPy evaluates an equation by one inner loop."""
     operation, (result, *_) = equation.operation, equation.results
@@ -268,10 +319,19 @@ def _has_loop(equation: Equation, specs: Sequence[Spec]) -> bool:
         return False
     if any(spec.weak or spec.dtype != result.dtype for spec in specs):
         return False
-    if operation.evaluate is np.matmul:
-        return all(len(spec.shape) < 3 for spec in specs)
-    structure = operation.structure
-    return isinstance(structure, Reduction) and structure.fold is SUM and len(specs[0].shape) == 1
+    structure, params, shapes = operation.structure, equation.params, [s.shape for s in specs]
+    if any(len(shape) > 2 for shape in shapes):
+        return False
+    if isinstance(structure, Contraction):
+        if operation.evaluate is np.matmul:
+            return True
+        text, (first, second) = dict(params).get("subscripts"), shapes
+        plain = ProductPlan(False, Arranged(), Arranged())
+        return isinstance(text, str) and plan_product(text, first, second) == plain
+    if not isinstance(structure, Reduction) or structure.fold is not SUM:
+        return False
+    axes = dict(params)["axis"]
+    return len(axes) == 1 and not many_rows(shapes[0], result.dtype.char, axes)
 
 
 def _strides_of(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
@@ -311,9 +371,9 @@ def _looped(
     slices = [_example(spec) for spec in form.body.inputs[len(shared) + len(carried) :]]
     if any(array is None or not array.flags.c_contiguous for array in arrays):
         raise _UnknownOrderError
-    carry, owned = [*carried], slice(len(shared), len(shared) + len(carried))
+    carry, plan = [*carried], plan_of_steps(form.body, form.shared, form.carried)
     while True:
-        body, outs = _rewritten(form.body, [*shared, *carry, *slices], owned)
+        body, outs = _rewritten(form.body, [*shared, *carry, *slices], plan)
         agreed = _agreed(carry, outs[: len(carry)])
         if all(new is old for new, old in zip(agreed, carry, strict=True)):
             break
@@ -339,13 +399,23 @@ def _strides(example: Example) -> tuple[int, ...] | None:
 def _results(equation: Equation, around: Sequence[Example]) -> list[Example]:
     """Examples of the results, as NumPy makes them from examples of the operands."""
     specs = equation.results
-    if any(example is None for example in around):
+    if _copies(equation):
+        return [_example(spec) for spec in specs]
+    may_return_operand = _has_exact_body(equation.operation)  # as it lies, depending on its values
+    if any(
+        example is None or (may_return_operand and not np.asarray(example).flags.c_contiguous)
+        for example in around
+    ):
         return [None if spec.shape else _example(spec) for spec in specs]
     try:
         with np.errstate(all="ignore"):
-            outs = equation.operation.evaluate(*around, **dict(equation.params))
+            return _evaluated(equation, around)
     except Exception:  # ones may have no result
         return [None if spec.shape else _example(spec) for spec in specs]
+
+
+def _evaluated(equation: Equation, operands: Sequence[Raw]) -> list[Any]:
+    outs = equation.operation.evaluate(*operands, **dict(equation.params))
     return [*outs] if isinstance(outs, tuple) else [outs]
 
 

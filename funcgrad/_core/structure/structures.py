@@ -434,6 +434,8 @@ class Opaque:
         ``(**params)`` to the ``Ordering`` that is the result.
     keeps_finite : bool
         Whether the result is the first operand, if all elements of that are finite.
+    exact_body : bool
+        Whether the body of real operands has the bits of ``evaluate``.
     """
 
     counted: int | None = None
@@ -445,6 +447,7 @@ class Opaque:
     rows: Callable[..., RowProducts] | None = None
     orders: Callable[..., Ordering] | None = None
     keeps_finite: bool = False
+    exact_body: bool = False
 
 
 @dataclass(frozen=True, slots=True)

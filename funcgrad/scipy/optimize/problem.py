@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from inspect import signature
 from math import inf
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
@@ -236,6 +236,10 @@ def check_call(name: str, fun: Callable[..., Any], x0: Any, more: tuple[Any, ...
     FunctionError
         It does not.
     """
+    if isinstance(fun, FunctionType) and not vars(fun):  # a signature takes 20 µs
+        code, passed = fun.__code__, 1 + len(more)
+        if code.co_argcount == passed == code.co_argcount + code.co_kwonlyargcount:
+            return
     try:
         signature(fun).bind(x0, *more)
     except TypeError as error:
