@@ -131,7 +131,7 @@ def curve_fit(
     options["jac"] = weighed if callable(jac) else jac
     fit = least_squares(residuals, start, args=(xdata, y), bounds=bounds, **options)
     jacobian = fit.jac.toarray() if isinstance(fit.jac, SparseArray) else fit.jac
-    return fit.x, prompt_result(_covariance, [jacobian, fit.fun], bool(absolute_sigma))
+    return fit.x, prompt_result(_covariance, [jacobian, fit.cost], bool(absolute_sigma))
 
 
 def _parameter_count(f: Callable[..., Any]) -> int:
@@ -167,7 +167,7 @@ def _weighing(sigma: Any, y: Tensor) -> Callable[[Tensor], Tensor]:
     return lambda residuals: solve_triangular(factor, residuals, lower=True)
 
 
-def _covariance(jacobian: Tensor, residuals: Tensor, absolute_sigma: bool) -> Tensor:
+def _covariance(jacobian: Tensor, cost: Tensor, absolute_sigma: bool) -> Tensor:
     """The covariance of the parameters."""
     count, size = jacobian.shape
     covariance = _inverse(jacobian.T @ jacobian)
@@ -175,7 +175,7 @@ def _covariance(jacobian: Tensor, residuals: Tensor, absolute_sigma: bool) -> Te
         return covariance
     if count <= size:
         return fnp.full_like(covariance, np.inf)
-    scale = residuals @ residuals / (count - size)
+    scale = 2.0 * cost / (count - size)
     return fnp.where(fnp.isfinite(scale), covariance * scale, np.inf)
 
 
