@@ -17,12 +17,10 @@ The array functions are in ``funcgrad.numpy``, under NumPy's names, and SciPy's 
 Packages whose names begin with an underscore are internal.
 """
 
-import sys as _sys
 import typing as _typing
 
 from funcgrad import errors
 from funcgrad._base.allocator import keep_freed_memory as _keep_freed_memory
-from funcgrad._hints.former_modules import FormerModules as _FormerModules
 from funcgrad._hints.lazy_names import LateNames as _LateNames
 from funcgrad.tensor.tensor import Tensor, tensor
 
@@ -161,7 +159,6 @@ _LATE = _LateNames(
 )
 
 _keep_freed_memory()
-_sys.meta_path.append(_FormerModules())
 
 if not _typing.TYPE_CHECKING:  # which see the names above, and report others
     __getattr__ = _LATE.load

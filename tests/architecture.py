@@ -119,12 +119,11 @@ DEFERRED_IMPORTS: Mapping[str, frozenset[str]] = {
 }
 
 # They import modules by their names. For the first, packages say which: `late_names` compares that
-# with imports that linters read. The second finds modules under their former names, the third other
-# libraries. The fourth has a table of names, which `tests/compat` compares with the files.
+# with imports that linters read. The second finds other libraries. The third has a table of names,
+# which `tests/compat` compares with the files.
 LOADERS = frozenset(
     {
         "funcgrad._hints.lazy_names",
-        "funcgrad._hints.former_modules",
         "funcgrad._hints.optional_packages",
         "funcgrad.compat.autograd.lazy_modules",
     }

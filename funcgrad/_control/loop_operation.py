@@ -301,6 +301,3 @@ def _begins(**params: Any) -> tuple[Primitive, Params, int]:
 
 WHILE_REVERSE: Final = control_primitive("while_reverse", WhileReverseCall, _begins)
 """A loop whose length depends on the data, and the sweeps back through its states."""
-
-UNWIND: Final = WHILE_REVERSE
-"""The name of ``WHILE_REVERSE`` in programs that earlier versions have saved."""

@@ -48,8 +48,7 @@ class Sweeps(NamedTuple):
     @classmethod
     def of(cls, loop: Loop, params: Mapping[str, Any]) -> Sweeps:
         """Read the sweeps after a loop back from the parameters of an equation."""
-        # Files of earlier versions have "turn_" in place of "sweep_".
-        names = [name for name in sorted(params) if name.startswith(("sweep_", "turn_"))]
+        names = [name for name in sorted(params) if name.startswith("sweep_")]
         return cls(loop, tuple([params[name] for name in names]), params["first"])
 
     def params(self) -> dict[str, Any]:

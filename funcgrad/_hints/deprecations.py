@@ -78,16 +78,7 @@ class FormerName:
         return f"{place}{former} is called {present} now. {end}"
 
 
-TABLE: Final[tuple[FormerName, ...]] = (
-    FormerName(
-        "funcgrad.parallel",
-        "value_and_grad grad hvp jacobian map reduce",
-        "allow_strangers",
-        "allow_other_bits",
-        "0.1",
-        "2026-11",
-    ),
-)
+TABLE: Final[tuple[FormerName, ...]] = ()
 """All former names that still work; a row goes when its time is over."""
 
 

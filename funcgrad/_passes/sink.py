@@ -1,20 +1,18 @@
-"""Move broadcasts and reshapes towards the results, so that operations work on smaller arrays.
+"""Move reshapes towards the results, so that operations work on arrays with fewer axes.
 
-Only correctly rounded operations are done before a broadcast: others, such as ``exp``, may round
+Only correctly rounded operations are done before a reshape: others, such as ``exp``, may round
 differently if an array has another layout in memory.
 
 >>> import funcgrad as fg
 >>> import funcgrad.numpy as fnp
 >>> def f(x, row):
-...     return fnp.broadcast_to(row * 3.0, x.shape) * 0.1
->>> print(sink_broadcasts(fg.program(f)(fnp.ones((4, 2)), fnp.ones(2))).to_text(sources=False))
-program f(x: float64[4,2], row: float64[2]) -> float64[4,2]
-  a = constant 3.0
-  b = constant 0.1
-  c: float64[2] = multiply row a
-  d: float64[2] = multiply c b
-  e: float64[4,2] = broadcast_to d shape=(4, 2)
-  return e
+...     return fnp.reshape(fnp.sin(x), (4, 1, 2)) * row
+>>> print(sink_reshapes(fg.program(f)(fnp.ones((4, 2)), fnp.ones(2))).to_text(sources=False))
+program f(x: float64[4,2], row: float64[2]) -> float64[4,1,2]
+  a: float64[4,2] = sin x
+  b: float64[4,2] = multiply a row
+  c: float64[4,1,2] = reshape b shape=(4, 1, 2)
+  return c
 """
 
 from __future__ import annotations
@@ -23,62 +21,22 @@ from math import prod
 from types import MappingProxyType
 from typing import Final
 
-import numpy as np
-
 from funcgrad._core.specs import Shape, Spec
 from funcgrad._core.structure.structures import Movement, Trait
 from funcgrad._passes.workbench import Rules, Workbench, improve
-from funcgrad._primitives.broadcasting import broadcast_to
 from funcgrad._primitives.structural import reshape
 from funcgrad._programs.equation import Equation
-from funcgrad._programs.moved_elements import keeps_order, repeats
+from funcgrad._programs.moved_elements import keeps_order
 from funcgrad._programs.program import Program
 
 
-def sink_broadcasts(program: Program) -> Program:
-    """Do real elementwise operations first, and broadcast or reshape the result.
+def sink_reshapes(program: Program) -> Program:
+    """Do real elementwise operations first, and reshape the result.
 
-    The operands of an operation are all broadcast, or all reshaped from one shape, or one is
-    reshaped along axes that no other operand has. Then the result is broadcast or reshaped instead.
+    One operand is reshaped along axes that no other operand has, or the only operand is. Then the
+    result is reshaped instead.
     """
     return improve(program, SINKING)
-
-
-def _sunk(bench: Workbench, equation: Equation) -> int | None:
-    """Rewrite an operation whose operands are all broadcast, or all reshaped from one shape."""
-    specs, operands, result = bench.specs, equation.operands, equation.results[0]
-    inner: dict[int, int] = {}  # the arrays before the broadcast or reshape
-    for variable in operands:
-        if specs[variable].shape:
-            source = _moved_from(bench, variable)
-            if source is None:
-                return None
-            inner[variable] = source
-    if len(inner) == 1 and all(_is_as_large(bench, *pair) for pair in inner.items()):
-        return None  # nothing becomes smaller
-    if not inner or result.dtype.kind == "c" or not _is_real(bench, operands):
-        return None
-    smaller = [inner.get(variable, variable) for variable in operands]
-    if any(specs[small].weak != specs[x].weak for x, small in zip(operands, smaller, strict=True)):
-        return None
-    shapes = {specs[small].shape for small in smaller}
-    if are_reshaped := all(_is_reshape(bench, *pair) for pair in inner.items()):
-        if len(inner) < 2 or len(shapes - {()}) > 1:
-            return None
-    elif not all(_is_broadcast(bench, *pair) for pair in inner.items()):
-        return None
-    if not all(map(bench.is_read_once, inner)):
-        return None
-    shape = np.broadcast_shapes(*shapes)
-    if are_reshaped and prod(shape) != prod(result.shape):
-        return None
-    made = bench.put(
-        equation, equation.operation, tuple(smaller), equation.params, Spec(shape, result.dtype)
-    )
-    if shape == result.shape:
-        return made
-    wide = reshape if are_reshaped else broadcast_to
-    return bench.put(equation, wide, (made,), (("shape", result.shape),))
 
 
 def _moved_from(bench: Workbench, variable: int) -> int | None:
@@ -99,16 +57,6 @@ def _is_reshape(bench: Workbench, variable: int, inner: int) -> bool:
         return False  # a quick test first
     piece = bench.rearranged(variable)
     return piece is not None and keeps_order(piece, bench.specs[inner].shape)
-
-
-def _is_broadcast(bench: Workbench, variable: int, inner: int) -> bool:
-    shape, wide = bench.specs[inner].shape, bench.specs[variable].shape
-    if len(shape) > len(wide) or any(
-        n not in (1, m) for n, m in zip(shape[::-1], wide[::-1], strict=False)
-    ):
-        return False  # a quick test first
-    piece = bench.rearranged(variable)
-    return piece is not None and repeats(piece, shape)
 
 
 def _expanded(bench: Workbench, equation: Equation) -> int | None:
@@ -162,6 +110,6 @@ def _common(first: Shape, second: Shape) -> int:
     return count
 
 
-SINKING: Final[Rules] = MappingProxyType({Trait.ROUNDED_ONCE: (_sunk, _expanded)})
+SINKING: Final[Rules] = MappingProxyType({Trait.ROUNDED_ONCE: (_expanded,)})
 """Rules for operations whose results do not depend on the layout of arrays in memory. ``fmax`` and
 ``fmin`` do: the place in the array decides between zeros of different sign."""

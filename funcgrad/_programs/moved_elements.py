@@ -56,14 +56,6 @@ def keeps_order(piece: Piece, shape: Shape) -> bool:
     return is_whole and piece.strides == dense_strides(piece.shape)
 
 
-def repeats(piece: Piece, shape: Shape) -> bool:
-    """Whether a movement broadcasts the array to another shape."""
-    ones = len(piece.shape) - len(shape)
-    aligned = (*(1,) * ones, *shape)
-    fits = ones >= 0 and all(n in (1, m) for n, m in zip(aligned, piece.shape, strict=True))
-    return fits and not piece.start and piece.strides == dense_strides(aligned)
-
-
 def axes_along(piece: Piece, shape: Shape) -> tuple[int | None, ...] | None:
     """For each axis of a movement's result, the axis of the array, or None for a new axis.
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from functools import partial, update_wrapper
+from functools import update_wrapper
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
@@ -229,21 +229,3 @@ class LinearMap(Watched[..., Any]):
 
     def __repr__(self) -> str:
         return f"<linear function {self._operation}>"
-
-
-def _loaded(
-    operation: str,
-    argument: str,
-    program: Program,
-    structure: Structure,
-    specs: Sequence[Spec],
-    restore: Any,
-    several: bool = False,
-) -> LinearMap:
-    """A linear map that was pickled by an earlier version, with a function for its result."""
-    result = restore.args[0] if isinstance(restore, partial) else restore.__self__.structure
-
-    def run(leaves: list[Value]) -> list[Value]:
-        return program.evaluate([leaf for leaf in leaves if leaf is not None])
-
-    return LinearMap(operation, argument, run, structure, specs, result, several)

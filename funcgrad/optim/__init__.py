@@ -37,7 +37,6 @@ from funcgrad.optim.adam import (
 )
 from funcgrad.optim.base import Optimizer, apply_updates
 from funcgrad.optim.chain import ChainState, chain, partition
-from funcgrad.optim.former_recipes import add_former_names as _add_former_names
 from funcgrad.optim.gradient_changes import (
     add_weight_decay,
     centralize,
@@ -159,9 +158,6 @@ __all__ = [
     "sgd",
     "trace",
 ]
-
-
-_add_former_names(__name__)
 
 if not TYPE_CHECKING:  # which know the names that there are
     __getattr__ = _missing_from(__name__)

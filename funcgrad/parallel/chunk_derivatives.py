@@ -22,7 +22,6 @@ from numpy.typing import DTypeLike
 from funcgrad._core import pytrees
 from funcgrad._core.specs import shape_of
 from funcgrad._core.users_values import freeze
-from funcgrad._hints.deprecations import with_former_options
 from funcgrad._hints.lookup import answering
 from funcgrad._transforms import jacobian as jacobians
 from funcgrad._transforms import reverse
@@ -91,7 +90,6 @@ def _over_chunks(
     return update_wrapper(summed, loss, updated=())
 
 
-@with_former_options
 @answering
 def value_and_grad(
     loss: Callable[..., Any],
@@ -176,7 +174,6 @@ def value_and_grad(
     return _over_chunks("value_and_grad", of_chunk, loss, reduce, options)
 
 
-@with_former_options
 @answering
 def grad(
     loss: Callable[..., Any],
@@ -221,7 +218,6 @@ def grad(
     return _over_chunks("grad", of_chunk, loss, reduce, options)
 
 
-@with_former_options
 @answering
 def hvp(
     loss: Callable[..., Any],
@@ -277,7 +273,6 @@ def hvp(
     return update_wrapper(product, loss, updated=())
 
 
-@with_former_options
 @answering
 def jacobian(
     f: Callable[..., Any],

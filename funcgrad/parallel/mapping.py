@@ -17,7 +17,6 @@ import numpy as np
 
 from funcgrad._core.trace import Value
 from funcgrad._core.users_values import freeze
-from funcgrad._hints.deprecations import with_former_options
 from funcgrad._hints.lookup import answering
 from funcgrad._transforms.arguments import check_function
 from funcgrad._transforms.batch import vmap
@@ -34,7 +33,6 @@ def _tensor(value: Value) -> Any:
     return wrap(freeze(array) if array.ndim else array[()])
 
 
-@with_former_options
 @answering
 def map(
     f: Callable[..., Any],
@@ -130,7 +128,6 @@ def _bar() -> Any:
     return tqdm
 
 
-@with_former_options
 @answering
 def reduce(
     f: Callable[..., Any],

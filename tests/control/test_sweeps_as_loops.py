@@ -197,15 +197,3 @@ def test_a_loop_from_another_start_is_not_stacked() -> None:
     names = [equation.name for equation in prepared(fg.program(both)(x, 0.4)).equations]
     assert names.count("stacking_while") == names.count("while_loop") == 1
     np.testing.assert_allclose(fg.jit(both)(x, 0.4), both(x, 0.4), rtol=1e-12)
-
-
-def test_a_way_back_that_an_earlier_version_saved_loads_under_its_former_names() -> None:
-    f, x = LOOPS["numbers"]
-    program = fg.program(fg.grad(fg.grad(f)))(x, 3)
-    text = former = program.to_json()
-    for name, old in {"_control": "control", "WHILE_REVERSE": "UNWIND", "sweep_": "turn_"}.items():
-        assert name in former
-        former = former.replace(name, old)
-    again = fg.Program.from_json(former)
-    assert float(again(x, 3)) == float(program(x, 3))
-    assert fg.Program.from_json(text) == program

@@ -23,7 +23,6 @@ from funcgrad.errors import (
     ArgumentError,
     ChunkError,
     DifferentiationError,
-    FuncgradDeprecationWarning,
     FunctionError,
     ShapeError,
     TracerError,
@@ -442,10 +441,3 @@ def test_step_after_a_failed_step_has_the_same_bits(threads):
     with pytest.raises(ChunkError):
         f(params(), [partial(failing_rows, 3)] * 3)
     assert bits(f(params(), chunks)) == before
-
-
-def test_the_former_name_of_an_option_warns() -> None:
-    with ThreadPoolExecutor(1) as pool:
-        with pytest.warns(FuncgradDeprecationWarning, match="is called allow_other_bits= now"):
-            gradient = parallel.grad(loss, pool, allow_strangers=True)  # type: ignore[call-arg]
-        assert gradient(params(), [rows_of(0)]) is not None

@@ -9,7 +9,6 @@ from typing import Any, Final
 import numpy as np
 
 import funcgrad.numpy as fnp
-from funcgrad._primitives import selection as chosen
 from funcgrad._primitives.blocks import spread_block, take_block
 from funcgrad._primitives.index_keys import Key
 from funcgrad._primitives.indexing import deposit
@@ -20,33 +19,11 @@ from tests.passes.parts import (
     Pick,
     as_matrix,
     called,
-    column,
     flat,
     is_unary,
-    row,
-    spread,
 )
 
 # ----------------------------------------------------------------------------------------- sink
-
-
-def _all_sunk(operation: Any, x: Any, y: Any, pick: Pick) -> Any:
-    parts = pick(
-        lambda: (spread(row(x, pick), x), spread(row(y, pick), y)),
-        lambda: (spread(row(x, pick), x), spread(column(y, pick), y)),
-        lambda: (spread(row(x, pick), x), pick(2.0, 0.5)),
-        lambda: (flat(x), flat(y)),
-        lambda: (flat(x), flat(y.T)),
-        lambda: (flat(x), spread(x[0, 0], flat(y))),
-        lambda: (fnp.reshape(x, (3, 1, 3)), fnp.reshape(y, (1, 3, 3))),
-    )
-    if is_unary(operation):
-        parts = (spread(pick(lambda: row(x, pick), lambda: column(x, pick)), x), parts[1])
-    if operation is chosen.where:
-        parts = (*parts, fnp.broadcast_to(x[0, :1] == 1, parts[0].shape))
-    value = called(operation, pick, *parts)
-    value = fnp.reshape(value, x.shape) if value.size == x.size else value[0]
-    return as_matrix(value, x, y)
 
 
 def _expanded(operation: Any, x: Any, y: Any, pick: Pick) -> Any:
@@ -169,7 +146,6 @@ def _blocks_of_blocks(operation: Any, x: Any, y: Any, pick: Pick) -> Any:
 
 MOVING: Final[Mapping[str, Form]] = MappingProxyType(
     {
-        "sink._sunk": _all_sunk,
         "sink._expanded": _expanded,
         "relax._grouped": _small_factors,
         "relax._shared": _common_factor,

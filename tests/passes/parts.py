@@ -25,16 +25,6 @@ CONSTANTS: Final = (-1.0, 2.0, -2, 0.5, -4.0, 3.0, 0.1, -0.7, 0.0, -0.0, 1e300, 
 """Factors and divisors; some are out of the range of narrow dtypes."""
 
 
-def row(x: Any, pick: Pick) -> Any:
-    """A row of a matrix, with and without an axis for the others."""
-    return pick(lambda: x[0], lambda: x[-1:], lambda: x[1])
-
-
-def column(x: Any, pick: Pick) -> Any:
-    """A column of a matrix, with an axis for the others."""
-    return pick(lambda: x[:, :1], lambda: x[:, 1][:, None])
-
-
 def spread(x: Any, like: Any) -> Any:
     """An array broadcast to the shape of another."""
     return fnp.broadcast_to(x, like.shape)

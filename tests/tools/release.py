@@ -2,8 +2,8 @@
 
 The archive of sources and the wheel are made twice, and have to have the same bytes. ``twine``,
 ``check-wheel-contents`` and ``validate-pyproject`` look at them. The wheel holds its bill of
-materials, and all files name one version. Some tests run from the unpacked sources: the ones that
-are named on the command line, or a few.
+materials, and all files name one version. The unpacked sources are the files of this tree, byte for
+byte, and some tests run there: the ones that are named on the command line, or a few.
 
 >>> len(versions())
 1
@@ -21,6 +21,7 @@ import tempfile
 import tomllib
 import zipfile
 from collections.abc import Sequence
+from filecmp import cmpfiles
 from hashlib import blake2b
 from pathlib import Path
 from typing import Final
@@ -30,7 +31,7 @@ MOMENT: Final = "1767225600"
 """The time of all files in both archives, in seconds since 1970: the beginning of 2026."""
 
 BUNDLED: Final = "dist-info/sboms/sbom.cdx.json"
-TESTS: Final = ("tests/test_exports.py", "tests/test_tree.py", "tests/test_proofs.py")
+TESTS: Final = ("tests/test_tree.py", "tests/test_proofs.py")
 TOLERATED: Final = "W002,W009"
 """Stubs with one text, and the plugin of pytest beside the package, are meant."""
 
@@ -67,6 +68,22 @@ def digests(files: Sequence[Path]) -> dict[str, str]:
     return {file.name: blake2b(file.read_bytes(), digest_size=16).hexdigest() for file in files}
 
 
+def differing(unpacked: Path) -> set[str]:
+    """The files that differ from those of this tree, which git knows, are missing, or are too many.
+
+    Nothing is compared where git is missing, as in sources that were unpacked themselves.
+    """
+    if not (ROOT / ".git").exists():
+        return set()
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    names = {name for name in listed.split("\0") if name and (ROOT / name).is_file()}
+    _, others, missing = cmpfiles(ROOT, unpacked, names, shallow=False)
+    files = [path for path in unpacked.rglob("*") if path.is_file()]
+    there = {path.relative_to(unpacked).as_posix() for path in files}
+    return {*others, *missing, *(there - names - {"PKG-INFO"})}
+
+
 def main(tests: Sequence[str]) -> int:
     """Build and check; return 1 after printing what is wrong."""
     faults = []
@@ -86,6 +103,8 @@ def main(tests: Sequence[str]) -> int:
         with tarfile.open(sources) as archive:
             archive.extractall(place, filter="data")
         unpacked = place / sources.name.removesuffix(".tar.gz")
+        if others := differing(unpacked):
+            faults.append(f"the sources are not those of this tree: {sorted(others)}")
         run(["pytest", "-q", "-n", "0", "-p", "no:cacheprovider", *(tests or TESTS)], unpacked)
         for name, digest in digests(files).items():
             print(name, digest)
