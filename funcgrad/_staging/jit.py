@@ -187,8 +187,8 @@ class Jitted(DirectlyCalled, Generic[P, R]):
                 if any(map(same_values, staged, [examples] * len(staged))):
                     break
                 staged.append(examples)
-                args, kwargs = with_static(examples, structure, static)
-                if self._fresh(variants, args, kwargs, device_of_values(examples)) is MISS:
+                call = with_static(examples, structure, static)
+                if self._fresh(variants, *call, device_of_values(examples)) is MISS:
                     break
                 result = variants.run_inside(values)
             if result is not MISS:

@@ -59,7 +59,7 @@ def apply_along_axis(
     Tensor([[2., 1.],
             [3., 4.]])
     """
-    _check_callable(func1d, "apply_along_axis")
+    check_callable(func1d, "apply_along_axis")
     array = asarray(operand(arr, "apply_along_axis"))
     along = normalize_axis(axis, array.ndim, "apply_along_axis")
     rows = moveaxis(array, along, -1)
@@ -106,7 +106,7 @@ def apply_over_axes(
     >>> apply_over_axes(fnp.sum, [[1.0, 2.0], [3.0, 4.0]], (0, 1))
     Tensor([[10.]])
     """
-    _check_callable(func, "apply_over_axes")
+    check_callable(func, "apply_over_axes")
     value = asarray(operand(a, "apply_over_axes"))
     rank = value.ndim
     for number in integers(axes, "apply_over_axes", "axes"):
@@ -170,7 +170,7 @@ class vectorize:  # noqa: N801 - NumPy's name
         signature: str | None = None,
     ) -> None:
         if pyfunc is not None:
-            _check_callable(pyfunc, "vectorize")
+            check_callable(pyfunc, "vectorize")
         self.pyfunc = pyfunc
         self.otypes = None if otypes is None else [checked_dtype(t, "vectorize") for t in otypes]
         self.excluded = frozenset(() if excluded is None else excluded)
@@ -286,6 +286,13 @@ def _together(
     return stack([astype(value, kind) for value in parts]).reshape((*lead, *parts[0].shape))
 
 
-def _check_callable(function: object, operation: str) -> None:
+def check_callable(function: object, operation: str) -> None:
+    """Refuse an object that is not a function.
+
+    Raises
+    ------
+    FunctionError
+        The object cannot be called.
+    """
     if not callable(function):
         raise FunctionError(f"{operation}: expected a function, got {type(function).__name__}.")

@@ -20,28 +20,28 @@ onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
 UNWRITTEN = frozenset(
-    """airy_ai airy_ai_slope airy_bi airy_bi_slope at_ties beta beta_density
-    beta_tail betainc betainc_in_shapes betaincc betainccinv betaincinv betaln binom boxcox
-    boxcox1p cofactors_along complement cosine_integral cut_off dawsn
-    dawsn_derivative determined divide_by_gaps divide_by_sums eigh eigh_factors eigvalsh ellipe
-    ellipe_derivative ellipk ellipk_derivative ellipkm1 ellipkm1_derivative erf_of_complex
-    erfcinv erfcx erfcx_derivative erfi erfinv eval_chebyt eval_chebyu eval_gegenbauer
-    eval_genlaguerre eval_hermite eval_hermitenorm eval_jacobi eval_legendre exchanges exp1 expi
-    expm expm_along expn exponential_moment exprel flat_places fresnel_cosine fresnel_sine gamma
-    gamma_density gamma_tail gammainc gammainc_in_shape gammaincc gammainccinv gammaincinv
-    gammasgn gcd hyp0f1 hyp1f1 hyp2f1 hyperbolic_cosine_integral hyperbolic_sine_integral hyperu
-    i0 i0e i1 i1e inv_boxcox inv_boxcox1p irfft iv iv_in_order ive ive_derivative j0 j1 jv
-    jv_in_order k0 k0e k1 k1e known_to_be_smooth kv kv_in_order kve kve_derivative last_writes
-    lcm least_squares log_betainc_factor log_gammainc log_gammaincc log_ndtr log_rising
-    loggamma logm logm_along lu ndtri_exp nextafter odds_to_share of_full_rank owens_t
-    permuted_rows pinv poch polar_factor polygamma polygamma_rise positive_singular_values powm1
-    pulled_in_range pulled_products
-    qr rgamma riemann_zeta riemann_zeta_derivative rows_after_exchanges
-    search_cumulative sine_integral skew_part spacing sampled_product sparse_product sparse_solve
-    spence spherical_in spherical_jn
-    spherical_kn spherical_yn sqrtm stdtr stdtrit stein svd svd_factors svdvals sylvester
-    turned_eigh turned_svd value_slopes voigt_profile with_values wrightomega y0 y1 yv
-    yv_in_order zeta zeta_derivative zetac""".split()
+    """    airy_ai airy_ai_slope airy_bi airy_bi_slope at_ties beta beta_density beta_tail betainc
+    betainc_in_shapes betaincc betainccinv betaincinv betaln binom boxcox boxcox1p
+    cofactors_along complement cosine_integral cut_off dawsn dawsn_derivative determined
+    divide_by_gaps divide_by_sums eigh eigh_factors eigvalsh ellipe ellipe_derivative ellipk
+    ellipk_derivative ellipkm1 ellipkm1_derivative erf_of_complex erfcinv erfcx erfcx_derivative
+    erfi erfinv eval_chebyt eval_chebyu eval_gegenbauer eval_genlaguerre eval_hermite
+    eval_hermitenorm eval_jacobi eval_legendre exchanges exp1 expi expm expm_along expn
+    exponential_moment exprel flat_places fresnel_cosine fresnel_sine gamma gamma_density
+    gamma_tail gammainc gammainc_in_shape gammaincc gammainccinv gammaincinv gammasgn gcd hyp0f1
+    hyp1f1 hyp2f1 hyperbolic_cosine_integral hyperbolic_sine_integral hyperu i0 i0e i1 i1e
+    independent_of_phases inv_boxcox inv_boxcox1p irfft iv iv_in_order ive ive_derivative j0 j1
+    jv jv_in_order k0 k0e k1 k1e known_to_be_smooth kv kv_in_order kve kve_derivative
+    last_writes lcm least_squares log_betainc_factor log_gammainc log_gammaincc log_ndtr
+    log_rising loggamma logm logm_along lu ndtri_exp nextafter odds_to_share of_full_rank
+    owens_t permuted_rows pinv poch polar_factor polygamma polygamma_rise
+    positive_singular_values powm1 pulled_in_range pulled_products qr regular_form rgamma
+    riemann_zeta riemann_zeta_derivative rows_after_exchanges sampled_product schur schur_turn
+    search_cumulative sine_integral skew_part spacing sparse_product sparse_solve spence
+    spherical_in spherical_jn spherical_kn spherical_yn sqrtm stdtr stdtrit stein svd
+    svd_factors svdvals sylvester turned_eigh turned_svd value_slopes voigt_profile with_values
+    wrightomega y0 y1 yv yv_in_order zeta zeta_derivative zetac
+    """.split()
 )
 """Operations on real numbers without a model: special functions that SciPy alone evaluates,
 eigenvalues and the like, and some of integers."""

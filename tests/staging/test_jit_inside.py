@@ -176,6 +176,15 @@ def test_what_a_function_closes_over_is_a_constant_of_it_alone() -> None:
     assert_same(fg.jvp(nested, (2.0,), (1.0,))[1], np.float64(4.0))
 
 
+def test_a_function_that_closes_over_what_is_differentiated_has_derivatives_in_all() -> None:
+    def f(x: Any, scale: Any) -> Any:
+        scaled = fg.jit(lambda y: y * y * scale)  # no program: it closes over a traced value
+        return scaled(x) + scaled(2.0 * x)
+
+    assert_allclose(fg.grad(f, argnums=(0, 1))(3.0, 2.0), (60.0, 45.0))
+    assert_allclose(fg.vmap(fg.grad(f), in_axes=(0, None))(np.array([1.0, 3.0]), 2.0), (20.0, 60.0))
+
+
 def test_levels_are_told_apart_when_both_pass_through_one_jitted_function() -> None:
     product = fg.jit(lambda x, y: x * y)
 

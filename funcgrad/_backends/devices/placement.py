@@ -168,7 +168,7 @@ def put(tree: T, device: DeviceLike, host: Literal["callback", "never"] = "callb
     >>> fg.put({"w": [1.0, 2.0]}, "cpu")
     {'w': [Tensor(1.0), Tensor(2.0)]}
     """
-    if host not in ("callback", "never"):
+    if not isinstance(host, str) or host not in ("callback", "never"):
         raise DeviceError(f'put: host has to be "callback" or "never", not {host!r}.')
     chosen = device_of(device, "put", host == "callback")
     return pytrees.map(chosen.place, tree)

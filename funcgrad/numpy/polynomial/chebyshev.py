@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from funcgrad.errors import ShapeError
+from funcgrad.errors import ArgumentError, ShapeError
 from funcgrad.numpy import creation
+from funcgrad.numpy.functional import check_callable
 from funcgrad.numpy.polynomial.bases import Basis, limited
 from funcgrad.numpy.polynomial.polynomial_classes import Chebyshev
 from funcgrad.numpy.polynomial.recurrences import CHEBYSHEV
@@ -88,11 +89,23 @@ def chebinterpolate(func: Callable[..., ArrayLike], deg: int, args: Sequence[Any
     -------
     Tensor, shape (deg + 1,)
 
+    Raises
+    ------
+    ArgumentError
+        ``args`` is neither a tuple nor a list.
+    FunctionError
+        ``func`` is not a function.
+
     Examples
     --------
     >>> chebinterpolate(lambda x: 3 * x, 1).round(6)
     Tensor([0., 3.])
     """
+    check_callable(func, "chebinterpolate")
+    if not isinstance(args, (tuple, list)):
+        raise ArgumentError(
+            f"chebinterpolate: args has to be a tuple or a list, not {type(args).__name__}."
+        )
     count = limited(deg, "chebinterpolate", "deg") + 1
     points = chebpts1(count)
     values = creation.asarray(func(points, *args))

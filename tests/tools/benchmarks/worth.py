@@ -81,7 +81,9 @@ class Subject(NamedTuple):
 # -------------------------------------------------------------------------------- what is left out
 
 
-_NEEDED: Final = frozenset({"decompose", "pipeline", "prepare", "workbench", "inline"})
+_NEEDED: Final = frozenset(
+    {"decompose", "pipeline", "prepare", "trials_of_passes", "workbench", "inline"}
+)
 """Modules of what calls the passes, and of what nothing could be compiled without."""
 
 
