@@ -20,7 +20,6 @@ _UNRECORDED: Final = (
     "operations are recorded only inside fg.grad, fg.vjp and others; there, fg.stop_gradient(x)"
     " is a constant"
 )
-_ONE_DEVICE: Final = "all tensors are in main memory, the only device; leave it out"
 _ROOT: Final = (
     "fg.implicit.root(f, solver) adds derivatives to the result of any solver, also of SciPy's"
 )
@@ -39,7 +38,10 @@ NAMES: Final[tuple[Row, ...]] = (
     ("fg", "custom_gradient", "fg.custom_vjp, with f.defvjp(forward, backward)"),
     ("fg", "pure_callback", "fg.extend declares an operation, with any function to evaluate it"),
     ("fg", "pmap shard_map", "main memory is the only device: fg.vmap(f)"),
-    ("fg", "devices device_count device_put device_get cuda", _ONE_DEVICE),
+    ("fg", "device_count", "len(fg.devices())"),
+    ("fg", "device_put", "fg.put(x, device)"),
+    ("fg", "device_get", "fg.get(x)"),
+    ("fg", "cuda", "fg.devices() lists the devices, fg.put(x, device) copies to one"),
     (
         "fg",
         "config enable_x64",
@@ -168,12 +170,8 @@ NAMES: Final[tuple[Row, ...]] = (
         "fg.integrate.solve_ivp(fun, t_span, y0, method, t_eval), with SciPy's signature",
     ),
     ("fg", "odeint_adjoint", 'fg.odeint(f, y0, ts, derivative="adjoint")'),
-    ("fg", "quad", "fg.odeint(lambda y, t: f(t), 0.0, (a, b))[-1] is the integral from a to b"),
-    (
-        "fg.scipy",
-        "integrate",
-        "fg.odeint solves differential equations, fnp.trapezoid integrates samples",
-    ),
+    ("fg", "quad", "fg.integrate.quad(f, a, b)"),
+    ("fg.scipy", "integrate", "fg.integrate has SciPy's functions"),
     ("fg.scipy", "interpolate", "fg.interpolate has SciPy's classes"),
     (
         "fg.scipy.signal",
@@ -330,7 +328,7 @@ CALLERS: Final[tuple[Row, ...]] = (
     (
         "scipy.integrate",
         "quad fixed_quad quad_vec",
-        "fg.odeint(lambda y, t: f(t), 0.0, (a, b))[-1] is the integral from a to b",
+        "fg.integrate has quad, fixed_quad and tanhsinh, with derivatives",
     ),
     (
         "scipy.integrate",

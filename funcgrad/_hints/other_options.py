@@ -51,7 +51,7 @@ OPTIONS: Final[tuple[Row, ...]] = (
     ),
     ("vmap", "chunk_size", "fg.map(f, xs, batch_size=...) processes a batch in pieces"),
     ("jit", "donate_argnums donate_argnames", "memory is used again without it; leave it out"),
-    ("jit", "device inline keep_unused fullgraph dynamic mode", _NEEDLESS),
+    ("jit", "inline keep_unused fullgraph dynamic mode", _NEEDLESS),
     ("jit", "nopython cache nogil", _NEEDLESS),
     ("jit", "parallel", _NEEDLESS),
     ("jit", "fastmath", "relaxed=True allows rewrites that change the last digits"),

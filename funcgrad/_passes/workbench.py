@@ -80,12 +80,12 @@ class Workbench:
         self._aliases = list(range(len(self.specs)))
         self._variables: dict[tuple[int, ...], int] = {}
         self._settings: dict[Hashable, int] = {(): 0}
-        self._numbers: dict[Constant, int] = {}
+        self._numbers: dict[Hashable, int] = {}
         self._operands: tuple[int, ...] = ()
         self._order: list[int] = []
         self._pieces: dict[Hashable, Piece | None] = {}
         for variable, constant in enumerate(program.constants, len(program.inputs)):
-            first = self._numbers.setdefault(constant, variable)
+            first = self._numbers.setdefault(constant.in_memory, variable)
             self.constants[variable] = constant
             if first != variable:
                 self._replace(variable, first)
@@ -133,7 +133,7 @@ class Workbench:
     def constant(self, value: Raw) -> int:
         """The variable of a constant, which is added if it is new."""
         constant = Constant(value)
-        variable = self._numbers.setdefault(constant, len(self.specs))
+        variable = self._numbers.setdefault(constant.in_memory, len(self.specs))
         if variable == len(self.specs):
             self._append(constant.spec, None)
             self.constants[variable] = constant

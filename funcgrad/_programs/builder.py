@@ -12,7 +12,7 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
@@ -34,9 +34,9 @@ class Draft:
         self._input_count = len(program.inputs)
         self._constants = program.constants
         self._new: list[Constant] = []
-        self._numbers: dict[Constant, int] = {}
+        self._numbers: dict[Hashable, int] = {}
         for variable, constant in enumerate(self._constants, self._input_count):
-            self._numbers.setdefault(constant, variable)
+            self._numbers.setdefault(constant.in_memory, variable)
         self._specs = [*program.inputs, *[constant.spec for constant in self._constants]]
         self._equations: list[Equation] = []
         self._guards: list[Guard] = []
@@ -54,7 +54,7 @@ class Draft:
 
     def constant(self, constant: Constant) -> int:
         """The variable of a constant; equal constants have one variable."""
-        number = self._numbers.setdefault(constant, -1 - len(self._new))
+        number = self._numbers.setdefault(constant.in_memory, -1 - len(self._new))
         if number == -1 - len(self._new):
             self._new.append(constant)
         return number

@@ -173,6 +173,11 @@ class Constant:
         """Whether the constant's value is known: it is not a tracer."""
         return type(self.value) in RAW
 
+    @property
+    def in_memory(self) -> Hashable:
+        """A key of the bits and of how they lie: NumPy's order of sums depends on both."""
+        return self, self.value.strides if type(self.value) is np.ndarray else None
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Constant) or self.spec != other.spec:
             return False

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ class ConstantPool:
 
     def __init__(self) -> None:
         self._constants: dict[int, Constant] = {}
-        self._places: dict[Constant, int] = {}
+        self._places: dict[Hashable, int] = {}
         self._numbers: dict[int, int] = {}  # the same for numbers, by identity
         self._specs: dict[Any, tuple[Spec]] = {}
 
@@ -57,12 +58,13 @@ class ConstantPool:
         if is_number and id(value) in self._numbers:  # what a line of a loop says is one object
             return self._numbers[id(value)]
         constant = Constant(value)
-        place = self._places.get(constant)
+        key = constant.in_memory
+        place = self._places.get(key)
         if place is None:
             place = len(self._constants)
             while self._constants.setdefault(place, constant) is not constant:
                 place += 1  # a function may use threads of its own, and one was faster
-            self._places[constant] = place
+            self._places[key] = place
             if is_number:  # which the constant keeps, so that no other has its identity
                 self._numbers[id(value)] = place
         return place

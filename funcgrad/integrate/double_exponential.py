@@ -292,7 +292,9 @@ class _Rule:
                     if type(end) not in RAW:
                         integral = integral + sign * _moved(wrap(end), shifted, values)
             integral = fnp.where(ended.status == NOT_FINITE, np.nan, integral)
-            error = ended.error
+            integral = fnp.where(ended.status == NOT_FINITE, np.nan, integral)
+            empty = (low == high) & fnp.isinf(low)  # its nodes are not finite
+            integral, error = (fnp.where(empty, 0.0, x) for x in (integral, ended.error))
             if self.log:
                 integral, error = fnp.log(integral) + shift, fnp.log(error) + shift
         nodes = FEWEST * 2**ended.last

@@ -70,6 +70,14 @@ def test_failures_are_told(f: Any, a: float, b: float, status: int) -> None:
         assert np.isnan(found.integral) == (status == -3)
 
 
+def test_nothing_lies_between_equal_limits() -> None:
+    for end in (2.0, np.inf, -np.inf):
+        found = tanhsinh(lambda x: x, end, end)
+        assert (bool(found.success), float(found.integral), float(found.error)) == (True, 0.0, 0.0)
+        assert float(fg.grad(lambda c: tanhsinh(lambda x: c * x, end, end).integral)(2.0)) == 0.0  # noqa: B023
+    assert float(tanhsinh(lambda x: -x, np.inf, np.inf, log=True).integral) == -np.inf
+
+
 def test_levels_and_tolerances() -> None:
     def levels(**options: Any) -> list[int]:
         found = tanhsinh(lambda x: fnp.sin(30.0 * x), 0.0, 1.0, **options)

@@ -235,6 +235,42 @@ def test_a_coefficient_that_is_zero_has_a_derivative() -> None:
     assert fnp.polynomial.polynomial.polysub([1.0, 2.0], [0.0, 2.0]).shape == (2,)
 
 
+@together("name", CLASSES)
+def test_equality_and_operands_on_the_left(name: str) -> None:
+    ours, theirs = (getattr(m, name) for m in (fnp.polynomial, np.polynomial))
+    p, peer = ours(D, [0.0, 3.0]), theirs(D, [0.0, 3.0])
+    for quotient, expected in ((list(C) // p, list(C) // peer), (list(C) % p, list(C) % peer)):
+        close(quotient.coef, expected.coef)
+        close(quotient.domain, expected.domain)
+    assert p == ours(list(D), [0, 3])
+    others = [ours(D), ours(C, [0.0, 3.0]), ours(2.0 * D, [0.0, 3.0]), 1.0, peer]
+    assert all(p != other for other in [*others, ours(D, [0.0, 3.0], symbol="t")])
+    assert fg.jit(lambda p, q: (p == q, p == p))(p, ours(2.0 * D, [0.0, 3.0])) == (False, True)
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(p)
+
+
+@together("module", PREFIXES)
+def test_values_that_do_not_matter_may_be_unknown(module: str) -> None:
+    ours, theirs = functions(module)
+    prefix = PREFIXES[module]
+    for c in ([np.nan, 1.0, 2.0], [np.inf, 1.0, 2.0]):
+        close(getattr(ours, f"{prefix}der")(c), getattr(theirs, f"{prefix}der")(c))
+    if module in ("polynomial", "hermite", "hermite_e"):  # one term of a derivative from each
+        c = [1.0, np.nan, 2.0]
+        assert_allclose(getattr(ours, f"{prefix}der")(c), getattr(theirs, f"{prefix}der")(c))
+
+
+@together("module", PREFIXES)
+def test_complex_constants_and_single_precision_of_series(module: str) -> None:
+    ours, theirs = functions(module)
+    integral, peer = (getattr(m, f"{PREFIXES[module]}int") for m in (ours, theirs))
+    for options in ({"k": 1j}, {"lbnd": 2.0 + 1j}, {"m": 2, "k": [1.0, 1j]}):
+        close(integral(C, **options), peer(C + 0j, **options))
+    series: Any = getattr(ours, CLASSES[list(PREFIXES).index(module)])(C.astype("f"), [0.0, 3.0])
+    assert series.deriv().coef.dtype == series.integ(lbnd=1.0).coef.dtype == np.float32
+
+
 # ------------------------------------------------------------------------------------------ errors
 
 P = fnp.polynomial.polynomial

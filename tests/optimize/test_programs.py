@@ -56,6 +56,22 @@ def test_values_and_derivatives_keep_every_bit(
         assert float(slope(1.1)) == pytest.approx(first, rel=1e-9)
 
 
+def test_equal_constants_that_lie_otherwise_keep_their_bits(
+    made: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A linear model's Jacobian is the model's matrix, but in Fortran's order."""
+    monkeypatch.setattr(improving_runs, "_LONG", -1.0)
+    rng = np.random.default_rng(0)
+    matrix, data = rng.standard_normal((30, 2)), rng.standard_normal(30)
+
+    def fit() -> list[bytes]:
+        return bits(optimize.least_squares(lambda p: matrix @ p - data, np.zeros(2)))
+
+    plain, *others = [fit() for _ in range(4)]
+    assert others == [plain, plain, plain]
+    assert made == [True]
+
+
 def test_failures_are_told_by_programs_too(made: list[bool]) -> None:
     for _ in range(3):
         with pytest.raises(ConvergenceError, match="same sign"):

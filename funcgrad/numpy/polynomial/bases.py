@@ -297,9 +297,13 @@ class Basis:
             if size == 1:
                 value = value * 0.0
                 continue
-            k, n = np.arange(size - 1)[:, None], np.arange(size)
+            k, n = np.arange(size - 1)[:, None], np.arange(1, size)
             table = np.where(k < n, self.rule.slope(k, n), 0).astype(value.real.dtype)
-            value = contraction.tensordot(table, value, 1) * inexact(scl, name)
+            if np.count_nonzero(table) == size - 1:  # so that 0 does not meet infinite values
+                factors = np.diagonal(table).reshape(-1, *(1,) * (value.ndim - 1))
+                value = value[1:] * factors * inexact(scl, name)
+            else:
+                value = contraction.tensordot(table, value[1:], 1) * inexact(scl, name)
         return manipulation.moveaxis(value, 0, axis)
 
     def antiderivative(
@@ -327,7 +331,10 @@ class Basis:
         for number in range(order):
             value = self.rule.antiderivative.apply(value * factor)
             constant = constants[number] if number < constants.shape[0] else 0.0
-            value = value.at[0].add(constant - self.val(low, value))
+            shift = constant - self.val(low, value)
+            if shift.dtype.kind == "c":
+                value = value.astype(np.result_type(value.dtype, shift.dtype))
+            value = value.at[0].add(shift)
         return manipulation.moveaxis(value, 0, place)
 
     # ------------------------------------------------------------------------- zeros and fits

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar, SupportsFloat, TypeAlias, TypeVar
+from typing import Any, ClassVar, Final, SupportsFloat, TypeAlias, TypeVar
 
 from funcgrad._core.pytrees import pytree, static_field
 from funcgrad.errors import ArgumentError, ShapeError
@@ -29,6 +29,8 @@ from funcgrad.tensor.tensor import ArrayLike, Tensor
 S = TypeVar("S", bound="PolynomialSeries")
 Interval: TypeAlias = ArrayLike | Sequence[ArrayLike]
 Operand: TypeAlias = "ArrayLike | PolynomialSeries"
+
+_ARRAYS: Final = ("coef", "domain", "window")
 
 
 @pytree(init=False, eq=False)
@@ -121,6 +123,15 @@ class PolynomialSeries:
     def __iter__(self) -> Iterator[Tensor]:
         return iter(self.coef)
 
+    def __eq__(self, other: object) -> bool:
+        """Whether another polynomial has this class, and equal arrays and symbols."""
+        if type(other) is not type(self) or other.symbol != self.symbol:
+            return False
+        pairs = [(getattr(self, word), getattr(other, word)) for word in _ARRAYS]
+        return all(
+            shapes.shape(a) == shapes.shape(b) and bool(reductions.all(a == b)) for a, b in pairs
+        )
+
     # ------------------------------------------------------------------------------- operators
 
     def _other(self, other: Operand, operation: str) -> ArrayLike:
@@ -179,6 +190,16 @@ class PolynomialSeries:
     def __mod__(self: S, other: Operand) -> S:
         return divmod(self, other)[1]
 
+    def __rdivmod__(self: S, other: ArrayLike) -> tuple[S, S]:
+        quotient, remainder = self.functions.div(other, self.coef)
+        return self._like(quotient), self._like(remainder)
+
+    def __rfloordiv__(self: S, other: ArrayLike) -> S:
+        return divmod(other, self)[0]
+
+    def __rmod__(self: S, other: ArrayLike) -> S:
+        return divmod(other, self)[1]
+
     def __pow__(self: S, other: int) -> S:
         return self._like(self.functions.power(self.coef, other))
 
@@ -186,7 +207,7 @@ class PolynomialSeries:
 
     def deriv(self: S, m: int = 1) -> S:
         """The derivative of order ``m``."""
-        return self._like(self.functions.der(self.coef, m, self.mapparms()[1]))
+        return self._like(self.functions.der(self.coef, m, self._in_precision(self.mapparms()[1])))
 
     def integ(self: S, m: int = 1, k: ArrayLike = (), lbnd: ArrayLike | None = None) -> S:
         """The antiderivative of order ``m`` that has the values ``k``, or 0, at ``lbnd``.
@@ -195,7 +216,12 @@ class PolynomialSeries:
         """
         off, scl = self.mapparms()
         low = 0.0 if lbnd is None else off + scl * inexact(lbnd, "integ")
-        return self._like(self.functions.antiderivative(self.coef, m, k, low, 1.0 / scl))
+        factor = self._in_precision(1.0 / scl)
+        return self._like(self.functions.antiderivative(self.coef, m, k, low, factor))
+
+    def _in_precision(self, factor: Tensor) -> Tensor:
+        """A factor that leaves the precision of coefficients as it is, unless it is complex."""
+        return factor if factor.dtype.kind == "c" else factor.astype(self.coef.dtype)
 
     def roots(self) -> Tensor:
         """The zeros, in the domain's coordinates."""
