@@ -96,7 +96,7 @@ html_title = "funcgrad"
 html_favicon = html_logo = "_static/logo.svg"
 html_math_renderer = "mathml"
 html_context = {"default_mode": "auto"}
-html_sidebars = {page: [] for page in PAGES_WITHOUT_NEIGHBOURS}
+html_sidebars: dict[str, list[str]] = {page: [] for page in PAGES_WITHOUT_NEIGHBOURS}
 html_theme_options = {
     "header_links_before_dropdown": 6,
     "logo": {"text": "funcgrad", "alt_text": "funcgrad"},
