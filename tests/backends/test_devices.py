@@ -208,6 +208,10 @@ def test_files(device: FakeDevice, tmp_path: Path) -> None:
     host = fg.io.load(path, like={"x": loaded["x"], "n": 3})
     assert host["x"].device == "cpu"
     np.testing.assert_array_equal(host["x"], X)
+    with fg.io.Checkpoints(tmp_path / "run") as checkpoints:
+        checkpoints.save(1, {"x": loaded["x"]})
+    assert (state := checkpoints.latest(device=device)) is not None
+    assert state[1]["x"].device == device.name
 
 
 def test_causes_of_nan_are_found(device: FakeDevice) -> None:

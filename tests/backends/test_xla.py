@@ -216,6 +216,19 @@ try:
     x + fg.put(np.ones(4), "xla:cpu:0")
 except fg.errors.DeviceError:
     print("done")
+
+
+@fg.jit
+def branch(x):
+    if x > 1.0:
+        fg.debug.print("big")
+        return x * 2.0
+    fg.debug.print("small")
+    return -x
+
+
+for value in (0.5, 2.0, 0.5):
+    branch(fg.put(np.float64(value), x.device))
 """
 
 
@@ -231,4 +244,4 @@ def test_eight_devices() -> None:
         text=True,
         timeout=200,
     )
-    assert ran.stdout.strip() == "done", ran.stderr
+    assert ran.stdout.split() == ["done", "small", "big", "small"], ran.stderr
