@@ -20,6 +20,7 @@ from funcgrad._core import pytrees
 from funcgrad._core.primitive import Primitive
 from funcgrad._core.trace import concrete
 from funcgrad.tensor.tensor import wrap
+from funcgrad.testing.backend_programs import every_program
 from funcgrad.testing.operations.cases import Case
 from tests.conformance import every_case, every_primitive
 from tests.together import together
@@ -37,8 +38,11 @@ EXCEPTIONS = {
 
 
 @pytest.mark.slow
-def test_it_is_a_backend() -> None:
-    fg.testing.check_backend("xla")
+@pytest.mark.parametrize(
+    "kind", [*dict.fromkeys(program.kind for program in every_program()), "behaviour"]
+)
+def test_it_is_a_backend(kind: str) -> None:
+    fg.testing.check_backend("xla", kinds=(kind,))
 
 
 def test_some_kinds_of_programs() -> None:
