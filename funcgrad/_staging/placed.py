@@ -74,9 +74,9 @@ class Whereabouts:
         return device
 
     def _check(self, device: Device, values: Sequence[Value], structure: Structure) -> None:
-        if not isinstance(self.choice, LateChoice) or self.choice.exact:
-            is_late = isinstance(self.choice, LateChoice)
-            told = "exact=True" if is_late else f"backend={self.choice.name!r}"
+        choice = self.choice
+        if not isinstance(choice, LateChoice) or choice.exact:
+            told = "exact=True" if isinstance(choice, LateChoice) else f"backend={choice.name!r}"
             raise DeviceError(
                 f"jit: {told} is for the host, and values that the function uses are on"
                 f" {device.name}. Leave it out, or copy the values by fg.get."

@@ -13,6 +13,7 @@ from threading import Thread
 from typing import Any, Final, Self, SupportsFloat, SupportsIndex, TypeAlias
 from warnings import warn
 
+from funcgrad._backends.devices.placement import DeviceLike
 from funcgrad._base.locks import ProcessLock, begin_thread
 from funcgrad._base.users_line import warn_user
 from funcgrad.errors import (
@@ -190,7 +191,9 @@ class Checkpoints:
         self.wait()
         return self._listed()
 
-    def latest(self, like: object = None) -> tuple[int, Any] | None:
+    def latest(
+        self, like: object = None, device: DeviceLike | None = None
+    ) -> tuple[int, Any] | None:
         """Load the newest complete checkpoint.
 
         Files are read from the newest on. A damaged file is skipped with a warning.
@@ -199,6 +202,8 @@ class Checkpoints:
         ----------
         like : pytree, optional
             A tree with the structure of the state, as for `load`.
+        device : Device, str or DeviceBackend, optional
+            Where the tensors are, as for `load`.
 
         Returns
         -------
@@ -209,12 +214,14 @@ class Checkpoints:
         ------
         TreeError
             The newest complete checkpoint differs from ``like``.
+        DeviceError
+            The device does not exist.
         """
         self.wait()
         passed: set[int] = set()
         while steps := [step for step in self._listed() if step not in passed]:
             try:
-                return steps[-1], self._loaded(steps[-1], like)
+                return steps[-1], self._loaded(steps[-1], like, device)
             except MissingFileError:  # another process has just removed it
                 passed.add(steps[-1])
             except FileFormatError as error:
@@ -236,10 +243,10 @@ class Checkpoints:
     def _path(self, step: int) -> Path:
         return self._directory / f"step-{step:010d}.safetensors"
 
-    def _loaded(self, step: int, like: object) -> Any:
+    def _loaded(self, step: int, like: object, device: DeviceLike | None = None) -> Any:
         path = self._path(step)
         mark = _mark(path)
-        tree = load(path, like)
+        tree = load(path, like, device=device)
         self._whole[step] = mark, True
         return tree
 

@@ -16,6 +16,7 @@ import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
+from funcgrad._backends.interface import Compiled
 from funcgrad.errors import CheckError, DeviceError, DeviceWarning, NonFiniteError, TracerError
 from tests.backends.fake_device import Chip, FakeDevice
 from tests.together import together
@@ -100,6 +101,7 @@ def test_functions_give_the_same_on_a_device(f: Callable[[Any], Any]) -> None:
     fake = FakeDevice("fake:functions")
     on_device = fg.put(X, fake)
     expected = fg.tree.leaves(f(fg.tensor(X)))
+    leaves: list[Any] = []
     for g in (f, fg.jit(f)):
         if g is not f and f is FUNCTIONS["masks"]:
             continue  # the shape depends on the values
@@ -145,16 +147,18 @@ def test_a_training_step_transfers_nothing_and_keeps_nothing(device: FakeDevice)
         return fg.optim.apply_updates(params, updates), state, value
 
     for run in (step, fg.jit(step)):
-        now = params, rule.init(params)
+        now: list[Any] = [params, rule.init(params)]
         for _ in range(3):
             *now, value = run(*now)
         gc.collect()
         counts = device.counts
         before = counts.puts, counts.gets, counts.looks, counts.compilations, counts.alive
+        value = None
         for _ in range(20):
             *now, value = run(*now)
         after = counts.puts, counts.gets, counts.looks, counts.compilations, counts.alive
         assert before == after
+        assert isinstance(value, fg.Tensor)
         assert value.device == device.name
 
 
@@ -187,7 +191,7 @@ def test_put_copies_arrays_and_keeps_bits(device: FakeDevice) -> None:
     array[:] = 5.0
     assert np.asarray(x).tobytes() == np.array([1.0, -0.0, np.nan]).tobytes()
     assert fg.put(x, device) is x
-    assert fg.put(2.0, device).dtype == np.float64
+    assert np.asarray(fg.put(2.0, device)).dtype == np.float64
 
 
 def test_pickles_stay_on_their_device(device: FakeDevice) -> None:
@@ -204,6 +208,10 @@ def test_files(device: FakeDevice, tmp_path: Path) -> None:
     host = fg.io.load(path, like={"x": loaded["x"], "n": 3})
     assert host["x"].device == "cpu"
     np.testing.assert_array_equal(host["x"], X)
+    with fg.io.Checkpoints(tmp_path / "run") as checkpoints:
+        checkpoints.save(1, {"x": loaded["x"]})
+    assert (state := checkpoints.latest(device=device)) is not None
+    assert state[1]["x"].device == device.name
 
 
 def test_causes_of_nan_are_found(device: FakeDevice) -> None:
@@ -240,10 +248,9 @@ def test_jit_takes_closed_over_values_along(device: FakeDevice) -> None:
     x, f = fg.put(X, device), fg.jit(lambda x, k: fnp.sum(x * table + weights) * k)
     f(x, 1.0)
     before = device.counts.puts
-    for _ in range(3):
-        out = f(x, 2.0)
+    outs = [float(f(x, 2.0)) for _ in range(3)]
     assert device.counts.puts == before
-    np.testing.assert_allclose(float(out), 2.0 * np.sum(X * table + X))
+    np.testing.assert_allclose(outs, 2.0 * np.sum(X * table + X))
     assert fg.jit(lambda k: weights * k)(2.0).device == device.name
     assert fg.jit(lambda: weights * 2.0)().device == device.name
 
@@ -284,7 +291,7 @@ def _refused(device: FakeDevice) -> Iterator[tuple[Callable[[], object], type[Ex
     yield lambda: fg.put(X, 3), DeviceError, "is not a device"  # type: ignore[arg-type]
     yield lambda: fg.put(X, device, host="?"), DeviceError, "host has to be"  # type: ignore[arg-type]
     yield lambda: fg.put("text", device), fg.errors.LeafError, "put"
-    yield lambda: x.to_device("nowhere"), fg.errors.ArgumentError, "to_device"
+    yield lambda: x.to_device("nowhere"), fg.errors.ArgumentError, "to_device"  # type: ignore[arg-type]
 
 
 def test_mistakes_are_refused(device: FakeDevice) -> None:
@@ -363,7 +370,7 @@ class _Sharing(FakeDevice):
             self.held += [out for out in outs or () if type(out) is Chip]
             return outs
 
-        return fg._backends.interface.Compiled(run)  # type: ignore[attr-defined]
+        return Compiled(run)
 
 
 class _Losing(FakeDevice):
@@ -380,4 +387,4 @@ def test_check_backend_finds_planted_mistakes(kind: type[FakeDevice], text: str)
 def test_devices_lists_the_host_first() -> None:
     host, *_ = fg.devices()
     assert host == "cpu"
-    assert fg.put([1.0], host)[0].device == "cpu"
+    assert fg.put(fg.tensor([1.0]), host).device == "cpu"

@@ -20,6 +20,7 @@ from funcgrad._core import pytrees
 from funcgrad._core.primitive import Primitive
 from funcgrad._core.trace import concrete
 from funcgrad.tensor.tensor import wrap
+from funcgrad.testing.backend_programs import every_program
 from funcgrad.testing.operations.cases import Case
 from tests.conformance import every_case, every_primitive
 from tests.together import together
@@ -37,8 +38,11 @@ EXCEPTIONS = {
 
 
 @pytest.mark.slow
-def test_it_is_a_backend() -> None:
-    fg.testing.check_backend("xla")
+@pytest.mark.parametrize(
+    "kind", [*dict.fromkeys(program.kind for program in every_program()), "behaviour"]
+)
+def test_it_is_a_backend(kind: str) -> None:
+    fg.testing.check_backend("xla", kinds=(kind,))
 
 
 def test_some_kinds_of_programs() -> None:
@@ -166,7 +170,7 @@ def is_near(one: Any, other: Any) -> bool:
     if x.dtype.kind not in "fc":
         return np.array_equal(x, y)
     eps, tiny = np.finfo(x.dtype).eps, np.finfo(x.dtype).tiny
-    wide = np.complex128 if x.dtype.kind == "c" else np.float64
+    wide: Any = np.complex128 if x.dtype.kind == "c" else np.float64
     x, y = x.astype(wide), y.astype(wide)
     size = np.max(abs(y), initial=0.0, where=np.isfinite(y))
     with np.errstate(all="ignore"):
@@ -175,9 +179,11 @@ def is_near(one: Any, other: Any) -> bool:
 
 
 @pytest.mark.slow
-def test_operations_at_their_samples() -> None:
+@pytest.mark.parametrize("quarter", range(4))
+def test_operations_at_their_samples(quarter: int) -> None:
     different = set()
-    for primitive in (*every_primitive(), *every_primitive(several=True)):
+    primitives = [*every_primitive(), *every_primitive(several=True)]
+    for primitive in primitives[quarter::4]:
         for case, expected in results_of(primitive):
             params = case.sample.params
 
@@ -216,6 +222,19 @@ try:
     x + fg.put(np.ones(4), "xla:cpu:0")
 except fg.errors.DeviceError:
     print("done")
+
+
+@fg.jit
+def branch(x):
+    if x > 1.0:
+        fg.debug.print("big")
+        return x * 2.0
+    fg.debug.print("small")
+    return -x
+
+
+for value in (0.5, 2.0, 0.5):
+    branch(fg.put(np.float64(value), x.device))
 """
 
 
@@ -231,4 +250,4 @@ def test_eight_devices() -> None:
         text=True,
         timeout=200,
     )
-    assert ran.stdout.strip() == "done", ran.stderr
+    assert ran.stdout.split() == ["done", "small", "big", "small"], ran.stderr

@@ -19,7 +19,7 @@ from typing import Any, Final
 import numpy as np
 
 from funcgrad._backends.devices.resident import HeldArray, Resident
-from funcgrad._backends.interface import Compiled, DeviceBackend, Handle
+from funcgrad._backends.interface import Compiled, DeviceBackend, Handle, evaluated
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._base.users_line import all_arguments_of, is_users, users_line, warn_user
 from funcgrad._core import pytrees
@@ -241,16 +241,7 @@ class Device(Trace):
             The device lacks an operation, and values on it may not be computed on the host.
         """
         program, closed = _without_residents(program)
-        prepared = self.backend.prepare(program, relaxed)
-        lacking = self.backend.lacks(prepared)
-        if lacking:
-            self._tell(lacking)
-        if not lacking or self.backend.calls_host:
-            run = self.backend.compile(prepared).run
-        elif len(prepared.equations) == 1:
-            run = self._on_host(prepared)
-        else:
-            run = self._one_by_one(prepared)
+        run = self._run(program, relaxed)
         if closed:
             handles, inner = self.inputs(program.name, closed), run
 
@@ -260,6 +251,19 @@ class Device(Trace):
         return Compiled(run, warns=False, is_fresh=True, follow=self.follow)
 
     # How it works.
+
+    def _run(self, program: Program, relaxed: bool) -> Callable[..., tuple[Any, ...] | None]:
+        """The function of handles that runs a program."""
+        if not self.backend.supports(program):
+            return self._one_by_one(program)
+        prepared = self.backend.prepare(program, relaxed)
+        lacking = self.backend.lacks(prepared)
+        if lacking:
+            self._tell(lacking)
+        if not lacking or self.backend.calls_host:
+            run: Callable[..., tuple[Any, ...] | None] = self.backend.compile(prepared).run
+            return run
+        return (self._on_host if len(prepared.equations) == 1 else self._one_by_one)(prepared)
 
     def _check_same(self, operation: str, args: Sequence[Value], held: HeldArray) -> None:
         """Refuse a value of another device."""
@@ -335,11 +339,14 @@ class Device(Trace):
 
         return run
 
-    def _one_by_one(self, program: Program) -> Callable[..., tuple[Any, ...]]:
+    def _one_by_one(self, program: Program) -> Callable[..., tuple[Any, ...] | None]:
         """Evaluate a program equation by equation, since the host computes some of them."""
+        evaluate = evaluated(program).run
 
-        def run(*inputs: Handle) -> tuple[Any, ...]:
-            outs = program.evaluate(self._values(program, inputs))
+        def run(*inputs: Handle) -> tuple[Any, ...] | None:
+            outs = evaluate(*self._values(program, inputs))
+            if outs is None:
+                return None
             return tuple(
                 [
                     out._value.handle

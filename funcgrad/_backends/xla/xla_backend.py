@@ -36,7 +36,7 @@ class XlaBackend:
 
     def supports(self, program: Program) -> bool:
         """Whether it can run a program: a failed guard must not follow an effect."""
-        return program.is_raw and not (program.guards and program.index.effects)
+        return supports(program)
 
     def prepare(self, program: Program, relaxed: bool) -> Program:
         """Rewrite a program; see ``prepared``."""
@@ -69,6 +69,11 @@ class XlaBackend:
     def inspect(self, program: Program) -> str:
         """The text of StableHLO, below the operations that are called back."""
         return XlaCode(program, checks=True).text()
+
+
+def supports(program: Program) -> bool:
+    """Whether XLA can run a program; guards are checked after all of it."""
+    return program.is_raw and not (program.guards and program.index.effects)
 
 
 def prepared(program: Program, relaxed: bool) -> Program:

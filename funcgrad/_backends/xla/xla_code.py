@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from funcgrad._backends.xla.host_calls import HostCalls
-from funcgrad._backends.xla.jax_library import jax_library, wide_dtypes
+from funcgrad._backends.xla.jax_library import jax_library
 from funcgrad._backends.xla.translation import Translation, embedded
 from funcgrad._programs.program import Program
 
@@ -38,6 +38,7 @@ class XlaCode:
 
     def __init__(self, program: Program, device: Any = None, checks: bool = False) -> None:
         jax = jax_library()
+        self._scope = jax.enable_x64  # as by `wide_dtypes`, without looking for the module
         self.calls = HostCalls()
         self.checked = False
         self._guards = program.guards
@@ -59,7 +60,7 @@ class XlaCode:
         if device is not None:
             place = jax.sharding.SingleDeviceSharding(device)
             options = {"in_shardings": place, "out_shardings": place}
-        with wide_dtypes():
+        with self._scope(True):
             self._stored = [jax.device_put(embedded(program.constants[k]), device) for k in large]
             number = jax.ShapeDtypeStruct((), np.int32)
             self._lowered = jax.jit(traced, **options).lower(number, self._stored, *specs)
@@ -67,7 +68,7 @@ class XlaCode:
 
     def compile(self) -> None:
         """Compile it."""
-        with wide_dtypes():
+        with self._scope(True):
             self._compiled = self._lowered.compile()
 
     def text(self) -> str:
@@ -87,13 +88,13 @@ class XlaCode:
         calls = self.calls
         if calls.equations:
             return self._run_with_calls(inputs)
-        with wide_dtypes():
+        with self._scope(True):
             outs: list[Any] = self._compiled(_NO_CALL, self._stored, *inputs)
         return outs
 
     def _run_with_calls(self, inputs: Sequence[Any]) -> list[Any]:
         number = self.calls.number()
-        with self.calls.lock, wide_dtypes():
+        with self.calls.lock, self._scope(True):
             outs: list[Any] = self._compiled(number, self._stored, *inputs)
             jax_library().block_until_ready(outs)
             if self.calls.has_effects:

@@ -16,7 +16,7 @@ import numpy as np
 
 from funcgrad._backends.interface import Compiled
 from funcgrad._backends.xla.jax_library import jax_library, wide_dtypes
-from funcgrad._backends.xla.xla_backend import prepared
+from funcgrad._backends.xla.xla_backend import prepared, supports
 from funcgrad._backends.xla.xla_code import XlaCode
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._base.locks import cached_property
@@ -48,8 +48,8 @@ class XlaDevice:
     calls_host: bool = True
 
     def supports(self, program: Program) -> bool:
-        """Whether it can run a program."""
-        return program.is_raw
+        """Whether it can run a program: a failed guard must not follow an effect."""
+        return supports(program)
 
     def prepare(self, program: Program, relaxed: bool) -> Program:
         """Rewrite a program; see ``prepared``."""

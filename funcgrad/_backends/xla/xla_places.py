@@ -206,28 +206,27 @@ def scattered(
     """The base, or zeros, with updates at chosen places, and whether all integers are in bounds."""
     writer, lax = m.writer, m.writer.lax
     dtype = np.dtype(np.uint8) if spec.dtype == _BOOL and fold is not None else spec.dtype
-    if base is None:
-        base = writer.expanded(np.zeros((), dtype), spec.shape)
-    base = writer.cast_to(writer.expanded(writer.cast_to(base, spec.dtype), spec.shape), dtype)
+    below: Array = np.zeros((), dtype) if base is None else writer.cast_to(base, spec.dtype)
+    below = writer.cast_to(writer.expanded(below, spec.shape), dtype)
     if not prod(places.shape):
-        return writer.cast_to(base, spec.dtype), None
+        return writer.cast_to(below, spec.dtype), None
     if not prod(spec.shape):
         raises = any(index.mode == "raise" for index in places.indices)
-        return writer.cast_to(base, spec.dtype), np.bool_(False) if raises else None
+        return writer.cast_to(below, spec.dtype), np.bool_(False) if raises else None
     chosen = _chosen(m, spec.shape, places, operands)
     updates = writer.cast_to(writer.cast_to(updates, spec.dtype), dtype)
     updates = writer.expanded(updates, places.shape)
     if chosen.flat:
-        base = writer.reshaped(base, (prod(spec.shape),))
-    whole = [a for a, n in enumerate(chosen.sizes) if n != 1]
+        below = writer.reshaped(below, (prod(spec.shape),))
+    axes, whole = range(len(below.shape)), [a for a, n in enumerate(chosen.sizes) if n != 1]
     numbers = lax.ScatterDimensionNumbers(
         update_window_dims=tuple(chosen.windows),
-        inserted_window_dims=tuple([a for a in range(len(base.shape)) if a not in whole]),
+        inserted_window_dims=tuple([a for a in axes if a not in whole]),
         scatter_dims_to_operand_dims=tuple(chosen.axes),
     )
     scatter = _scatter_of(lax, fold)
     mode = "drop" if chosen.drops else "promise_in_bounds"
-    out = scatter(base, chosen.starts, updates, numbers, mode=mode, unique_indices=places.unique)
+    out = scatter(below, chosen.starts, updates, numbers, mode=mode, unique_indices=places.unique)
     return writer.cast_to(writer.reshaped(out, spec.shape), spec.dtype), chosen.inside
 
 

@@ -240,7 +240,7 @@ FACTS: Final = {
     "gradient of an intermediate value": ("`probe`", "no", "no", "`retain_grad`"),
     "`vmap`": ("yes", "no", "yes", "yes"),
     "compiled": ("to machine code, or NumPy source", "no", "to machine code", "to machine code"),
-    "GPU": ("no", "no", "yes", "yes"),
+    "GPU": ("by XLA, not tried yet", "no", "yes", "yes"),
 }
 """What the libraries' manuals say, in the order of `LIBRARIES`."""
 
