@@ -11,7 +11,7 @@ Run it with ``python examples/digits.py``. It prints the test accuracy, and writ
 loss and the digits that it got wrong to ``digits-loss.png`` and ``digits-errors.png``.
 """
 
-# sphinx_gallery_thumbnail_number = 2
+# sphinx_gallery_thumbnail_number = -1
 
 import argparse
 import os

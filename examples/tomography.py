@@ -17,7 +17,7 @@ Run it with ``python examples/tomography.py``. It prints the errors of both reco
 draws them to ``tomography.png``.
 """
 
-# sphinx_gallery_thumbnail_number = 2
+# sphinx_gallery_thumbnail_number = 5
 
 import argparse
 from collections.abc import Sequence

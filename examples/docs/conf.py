@@ -58,6 +58,7 @@ toc_object_entries_show_parents = "hide"
 os.environ["TQDM_DISABLE"] = "1"  # no progress bars among the results
 os.environ["MATPLOTLIBRC"] = str(HERE / "matplotlibrc")  # for the pictures of pages
 nb_execution_mode = "cache"
+nb_execution_in_temp = True  # pages write files
 nb_execution_raise_on_error = True
 nb_execution_timeout = 60
 nb_merge_streams = True
@@ -72,6 +73,7 @@ sphinx_gallery_conf = {
     "abort_on_example_error": True,
     "download_all_examples": False,
     "jupyterlite": None,
+    "remove_config_comments": True,
     "show_memory": False,
     "write_computation_times": False,
     "doc_module": ("funcgrad",),
@@ -101,11 +103,12 @@ html_title = "funcgrad"
 html_favicon = html_logo = "_static/logo.svg"
 html_math_renderer = "mathml"
 html_context = {"default_mode": "auto"}
-html_sidebars = {page: [] for page in PAGES_WITHOUT_NEIGHBOURS}
+html_sidebars: dict[str, list[str]] = {page: [] for page in PAGES_WITHOUT_NEIGHBOURS}
 html_theme_options = {
     "header_links_before_dropdown": 6,
     "logo": {"text": "funcgrad", "alt_text": "funcgrad"},
     "navigation_with_keys": False,
+    "secondary_sidebar_items": {"**": ["page-toc"], "gallery/*": []},  # room for 100 columns
     "show_prev_next": False,
     "show_toc_level": 2,
 }

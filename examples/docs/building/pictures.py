@@ -63,4 +63,4 @@ def _save_panel(figure: Figure, axes: Any, path: str) -> None:
     SAVE(figure, path, dpi=150, bbox_inches=box.padded(0.05))
 
 
-Figure.savefig = _save  # type: ignore[method-assign]  # for the time of a build
+Figure.savefig = _save  # type: ignore[assignment, method-assign]  # in builds
