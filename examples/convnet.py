@@ -10,7 +10,7 @@ Run it with ``python examples/convnet.py``. It prints the test accuracy, and dra
 the first layer and the misread digits to ``convnet.png``.
 """
 
-# sphinx_gallery_thumbnail_number = 2
+# sphinx_gallery_thumbnail_number = 18
 
 import argparse
 import os

@@ -255,7 +255,7 @@ def test_a_program_is_a_picture_and_its_listing() -> None:
     program = fg.program(lambda x: fnp.where(x < 1.0, x, 2.0))(0.0)
     table = Table(html(program))
     assert table.texts["figcaption"] == [f"Program, {len(program.equations)} operations"]
-    assert "".join(table.texts["pre"]) == program.to_text()
+    assert "".join(table.texts["code"]) == program.to_text()
     assert table.texts["text"][:2] == ["x", "float64[]"]
     assert table.tags.count("rect") == 4 + len(program.equations)  # x, two constants, the result
 

@@ -93,7 +93,7 @@ def program_text(text: str, kind: str, picture: str = "") -> str:
     omitted = len(lines) - _MOST_LINES
     if omitted > 0:
         lines[_MOST_LINES:] = [f"  ... {omitted} more lines"]
-    shown = f"<pre>{escape(chr(10).join(lines))}</pre>"
+    shown = f"<pre><code>{escape(chr(10).join(lines))}</code></pre>"
     if picture:
         shown = f"{picture}<details><summary>Listing</summary>{shown}</details>"
     return f"<figure><figcaption>{escape(kind)}</figcaption>{shown}</figure>"
