@@ -76,7 +76,7 @@ def loss(reader: Reader, images: fg.Tensor, labels: fg.Tensor) -> fg.Tensor:
 
 
 class Data(NamedTuple):
-    """Images with numbers from 0 to 1, and the digits that they show."""
+    """Images with values from 0 to 1, and the digits that they show."""
 
     images: fg.Tensor
     labels: fg.Tensor

@@ -48,7 +48,7 @@ _Path: TypeAlias = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _Drawing:
+class _Layers:
     """Which node lies where.
 
     Attributes
@@ -112,7 +112,7 @@ def _size(node: Node) -> tuple[float, float]:
     return _LETTER * longest + 2 * _PADDING, _LINE * len(node.lines) + _PADDING
 
 
-def _layered(graph: Graph) -> _Drawing:
+def _layered(graph: Graph) -> _Layers:
     """A layer for each node: below the nodes that it reads; constants right above a reader."""
     edges = list(dict.fromkeys([(edge.tail, edge.head) for edge in graph.edges]))
     depths: list[int] = []
@@ -133,10 +133,10 @@ def _layered(graph: Graph) -> _Drawing:
             layers[depth].append(number)
         paths.append((tail, *range(free, free + len(crossed)), head))
         free += len(crossed)
-    return _Drawing(layers, paths)
+    return _Layers(layers, paths)
 
 
-def _ordered(layout: _Drawing) -> _Drawing:
+def _ordered(layout: _Layers) -> _Layers:
     """Bring nodes near to their neighbours in the layer above, and then in the one below."""
     neighbours = layout.neighbours()
     layers = [list(layer) for layer in layout.layers]
@@ -149,14 +149,14 @@ def _ordered(layout: _Drawing) -> _Drawing:
                 for place, number in enumerate(layers[now])
             }
             layers[now].sort(key=means.__getitem__)
-    return _Drawing(layers, layout.paths)
+    return _Layers(layers, layout.paths)
 
 
 def _mean(values: Sequence[float], otherwise: float) -> float:
     return sum(values) / len(values) if values else otherwise
 
 
-def _places(layout: _Drawing, widths: Mapping[int, float]) -> dict[int, float]:
+def _places(layout: _Layers, widths: Mapping[int, float]) -> dict[int, float]:
     """How far right the middle of each node is: near to its neighbours, without overlap."""
     neighbours = layout.neighbours()
     across = dict.fromkeys(neighbours, 0.0)
