@@ -64,8 +64,8 @@ def blur(image: fg.Tensor) -> fg.Tensor:
 
 
 # %%
-# Least squares
-# -------------
+# The linear solution
+# -------------------
 #
 # By conjugate gradients, and by the closed form.
 
@@ -90,8 +90,8 @@ def wiener(data: np.ndarray) -> np.ndarray:
 
 
 # %%
-# Least total variation
-# ---------------------
+# The solution with sharp edges
+# -----------------------------
 
 
 def total_variation(image: fg.Tensor) -> fg.Tensor:
