@@ -14,6 +14,8 @@ Run it with ``python examples/bilevel.py``. It prints the result, and draws the 
 penalties to ``bilevel.png``.
 """
 
+# sphinx_gallery_thumbnail_number = 2
+
 import argparse
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -27,6 +29,12 @@ from sklearn.model_selection import train_test_split
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
+
+# %%
+# The training
+# ------------
+#
+# Its result depends on the penalties, which are not trained.
 
 
 @fg.pytree
@@ -55,6 +63,14 @@ def by_scipy(objective: Callable[[Any], Any], start: Any) -> Any:
 
 train = fg.implicit.minimize(penalized, by_scipy)
 """The trained weights for some first weights, penalties and a part of the data."""
+
+
+# %%
+# The penalties
+# -------------
+#
+# ``fg.implicit.minimize`` makes the trained weights a function of the penalties, so the loss on
+# other data has a gradient with respect to them.
 
 
 class Fit(NamedTuple):
@@ -93,6 +109,13 @@ def learn(training: Part, choosing: Part, first: float, steps: int) -> Fit:
     return Fit(fg.tensor(found.x), tuple(losses))
 
 
+# %%
+# The data
+# --------
+#
+# A part for the training, one for the choice of penalties, and one for the test.
+
+
 class Data(NamedTuple):
     names: Sequence[str]
     training: Part
@@ -113,6 +136,11 @@ def load(seed: int) -> Data:
         return Part(fnp.column_stack([(x - middle) / width, np.ones(len(x))]), fg.tensor(y))
 
     return Data(bunch.feature_names, part(x, y), part(more_x, more_y), part(test_x, test_y))
+
+
+# %%
+# The result
+# ----------
 
 
 class Result(NamedTuple):

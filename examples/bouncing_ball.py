@@ -19,6 +19,8 @@ Run it with ``python examples/bouncing_ball.py``. It compares the place and its 
 formula, aims with air, and draws the throws to ``bouncing-ball.png``.
 """
 
+# sphinx_gallery_thumbnail_number = 2
+
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,6 +31,12 @@ from matplotlib.figure import Figure
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
+
+# %%
+# The flight
+# ----------
+#
+# An event is a function whose sign changes: here the height of the ball.
 
 GRAVITY = 9.81
 SPEED = 12.0  # m/s, of the throw
@@ -61,6 +69,13 @@ def flights(angle: Any, air: float, **options: Any) -> list[Any]:
     return solutions
 
 
+# %%
+# The place of the last landing
+# -----------------------------
+#
+# Without air it has a closed form.
+
+
 def landing(angle: Any, air: float) -> fg.Tensor:
     """The place at which the last flight ends."""
     return flights(angle, air)[-1].y_events[0][0][0]
@@ -69,6 +84,13 @@ def landing(angle: Any, air: float) -> fg.Tensor:
 def without_air(angle: Any) -> fg.Tensor:
     steps = (1 - BOUNCE**FLIGHTS) / (1 - BOUNCE)
     return SPEED**2 * fnp.sin(2 * angle) / GRAVITY * steps
+
+
+# %%
+# Aiming
+# ------
+#
+# Newton's method needs the derivative of the place, which ``fg.value_and_grad`` returns.
 
 
 class Throw(NamedTuple):
@@ -94,6 +116,11 @@ def aim(hole: float, angle: float) -> Throw:
         if abs(missed[-1]) < 1e-8 or len(missed) > 20:
             return Throw(angles, missed)
         angles.append(angles[-1] - missed[-1] / float(slope))
+
+
+# %%
+# The result
+# ----------
 
 
 def plot(throw: Throw, path: Path) -> None:

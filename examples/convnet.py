@@ -10,6 +10,8 @@ Run it with ``python examples/convnet.py``. It prints the test accuracy, and dra
 the first layer and the misread digits to ``convnet.png``.
 """
 
+# sphinx_gallery_thumbnail_number = 18
+
 import argparse
 import os
 from collections.abc import Sequence
@@ -33,6 +35,13 @@ from funcgrad import nn, optim, random
 
 BATCH = 64
 LEARNING_RATE = 4e-3
+
+
+# %%
+# The network
+# -----------
+#
+# ``nn.sequential`` composes layers and functions.
 
 
 def halved(x: fg.Tensor) -> fg.Tensor:
@@ -62,6 +71,13 @@ def loss(network: nn.Sequential, images: fg.Tensor, labels: fg.Tensor) -> fg.Ten
     return nn.cross_entropy(network(images), labels).mean()
 
 
+# %%
+# The data
+# --------
+#
+# ``moved`` makes new images from those at hand.
+
+
 class Data(NamedTuple):
     """Images of shape (1, 8, 8), with values from 0 to 1, and the digits that they show."""
 
@@ -89,6 +105,13 @@ def moved(key: fg.Tensor, images: fg.Tensor) -> fg.Tensor:
     wide = np.pad(np.asarray(images), ((0, 0), (0, 0), (1, 1), (1, 1)))
     windows = np.lib.stride_tricks.sliding_window_view(wide, (8, 8), (2, 3))
     return fg.tensor(windows[np.arange(len(images)), :, steps[:, 0], steps[:, 1]])
+
+
+# %%
+# The training
+# ------------
+#
+# A step is one compiled function.
 
 
 class Result(NamedTuple):
@@ -134,6 +157,11 @@ def train(seed: int, epochs: int) -> Result:
         progress.set_postfix(loss=f"{np.mean(losses[-batches:]):.4f}")
     predictions = fnp.argmax(network(test_data.images), axis=-1)
     return Result(network, tuple(losses), test_data, predictions)
+
+
+# %%
+# The result
+# ----------
 
 
 def plot(result: Result, path: Path) -> None:

@@ -17,6 +17,8 @@ Run it with ``python examples/curve_fit.py``. It compares the fit with the certi
 draws it to ``curve-fit.png``.
 """
 
+# sphinx_gallery_thumbnail_number = 2
+
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,6 +28,10 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import funcgrad as fg
+
+# %%
+# The data, and the certified answer
+# ----------------------------------
 
 LOG_DENSITY = np.array(
     """-3.067 -2.981 -2.921 -2.912 -2.840 -2.797 -2.702 -2.699 -2.633 -2.481 -2.363 -2.322 -1.501
@@ -53,6 +59,13 @@ CERTIFIED = np.array(
 )
 
 
+# %%
+# The curve
+# ---------
+#
+# A model is a frozen dataclass: a fit returns another one.
+
+
 @fg.pytree
 class Curve:
     """A quotient of polynomials with the parameters b1 to b4 and b5 to b7."""
@@ -66,6 +79,13 @@ class Curve:
 
 
 START = Curve(fg.tensor([1000.0, 1000.0, 400.0, 40.0]), fg.tensor([0.7, 0.3, 0.03]))
+
+
+# %%
+# The fit
+# -------
+#
+# ``fg.jacfwd`` gives the slopes of the curve, from which the band follows.
 
 
 class Fit(NamedTuple):
@@ -112,6 +132,11 @@ def fit(x: np.ndarray, y: np.ndarray, start: Curve) -> Fit:
 def digits(values: np.ndarray, certified: np.ndarray) -> float:
     """How many digits of the worst of the values are right."""
     return float(-np.log10(np.max(np.abs(values / certified - 1))))
+
+
+# %%
+# The result
+# ----------
 
 
 def plot(result: Fit, path: Path) -> None:

@@ -11,6 +11,8 @@ Run it with ``python examples/digits.py``. It prints the test accuracy, and writ
 loss and the digits that it got wrong to ``digits-loss.png`` and ``digits-errors.png``.
 """
 
+# sphinx_gallery_thumbnail_number = -1
+
 import argparse
 import os
 from collections.abc import Sequence
@@ -39,6 +41,11 @@ WIDTHS = (64, 256, 128, 10)
 LEARNING_RATE = 3e-3
 
 
+# %%
+# The data
+# --------
+
+
 class Data(NamedTuple):
     """Images as rows of 64 values from 0 to 1, and the digits that they show."""
 
@@ -54,6 +61,13 @@ def load(seed: int) -> tuple[Data, Data]:
         train_test_split(images / 16, labels, test_size=0.2, random_state=seed, stratify=labels),
     )
     return Data(train_x, train_y), Data(test_x, test_y)
+
+
+# %%
+# The training
+# ------------
+#
+# The key decides which pixels are dropped.
 
 
 def loss(network: nn.MLP, images: fg.Tensor, labels: fg.Tensor, key: fg.Tensor) -> fg.Tensor:
@@ -107,6 +121,11 @@ def train(seed: int, epochs: int) -> Result:
 
     predictions = fnp.argmax(network(test_data.images), axis=-1)
     return Result(network, tuple(losses), test_data, predictions)
+
+
+# %%
+# The result
+# ----------
 
 
 def plot_losses(losses: Sequence[float], path: Path) -> None:

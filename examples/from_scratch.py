@@ -23,6 +23,12 @@ import funcgrad.numpy as fnp
 from funcgrad import extend
 from funcgrad.testing import check_grads
 
+# %%
+# The declaration
+# ---------------
+#
+# A value and a partial derivative: nothing else is declared.
+
 softplus_p = extend.elementwise(
     "softplus",
     lambda x: np.logaddexp(0.0, x),
@@ -33,6 +39,13 @@ softplus_p = extend.elementwise(
 def softplus(x: Any) -> fg.Tensor:
     """The operation as users call it: lists and arrays become tensors, errors get their words."""
     return extend.apply(softplus_p, x)
+
+
+# %%
+# Everything else
+# ---------------
+#
+# ``check_grads`` compares the derivatives with differences.
 
 
 def main() -> dict[str, Any]:

@@ -13,6 +13,8 @@ Run it with ``python examples/gaussian_process.py``. It prints the result, and d
 with their uncertainty and the lengths to ``gaussian-process.png``.
 """
 
+# sphinx_gallery_thumbnail_number = 2
+
 import argparse
 import math
 from collections.abc import Sequence
@@ -27,6 +29,10 @@ from sklearn.model_selection import train_test_split
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
+
+# %%
+# The model
+# ---------
 
 
 @fg.pytree
@@ -54,6 +60,13 @@ def surprise(kernel: Kernel, x: fg.Tensor, y: fg.Tensor) -> fg.Tensor:
     whitened = fnp.linalg.solve(factor, y)
     determinant = fnp.sum(fnp.log(fnp.diagonal(factor)))
     return fnp.sum(whitened**2) / (2 * len(y)) + determinant / len(y) + math.log(2 * math.pi) / 2
+
+
+# %%
+# The fit
+# -------
+#
+# SciPy's L-BFGS-B follows the gradient of the marginal likelihood.
 
 
 class Fit(NamedTuple):
@@ -100,6 +113,11 @@ def predict(
     return weights.T @ y, fnp.sqrt(variance - fnp.sum(weights * across, axis=0))
 
 
+# %%
+# The data
+# --------
+
+
 class Data(NamedTuple):
     """Measurements and outcomes, each with mean 0 and standard deviation 1 in the training part."""
 
@@ -119,6 +137,11 @@ def load(seed: int) -> Data:
     parts = ((x - middle) / width, (y - mean) / deviation)
     others = ((new_x - middle) / width, (new_y - mean) / deviation)
     return Data(bunch.feature_names, *map(fg.tensor, (*parts, *others)))
+
+
+# %%
+# The result
+# ----------
 
 
 class Result(NamedTuple):

@@ -13,6 +13,8 @@ Run it with ``python examples/graph.py``. It prints how many members it divides 
 draws the graph to ``graph.png``.
 """
 
+# sphinx_gallery_thumbnail_number = 2
+
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,6 +27,12 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import nn, optim, random
 from funcgrad.scipy import optimize
+
+# %%
+# The club
+# --------
+#
+# Each member with the friends of a higher number.
 
 FRIENDS = {
     1: "2 3 4 5 6 7 8 9 11 12 13 14 18 20 22 32",
@@ -75,6 +83,13 @@ def edges() -> tuple[np.ndarray, np.ndarray]:
 SENDERS, RECEIVERS = edges()
 
 
+# %%
+# The network
+# -----------
+#
+# Messages go along the edges, and meet at the members.
+
+
 def layer(features: fg.Tensor, weights: fg.Tensor, attention: fg.Tensor) -> fg.Tensor:
     """The mean of the friends' features, by attention (Velickovic et al., 2018)."""
     sent = features @ weights
@@ -93,6 +108,13 @@ def loss(params: Params) -> fg.Tensor:
     margins = sides(params)[np.array(LABELED)] * np.array([-1.0, 1.0])
     size = sum(fnp.sum(leaf**2) for leaf in fg.tree.leaves(params))
     return fnp.sum(nn.softplus(-margins)) + 1e-3 * size
+
+
+# %%
+# The training
+# ------------
+#
+# The loss knows two of the 34 members.
 
 
 class Divided(NamedTuple):
@@ -131,6 +153,11 @@ def divided(seed: int, steps: int) -> Divided:
     numbers = np.asarray(sides(params))
     history = np.array([k + 1 not in INSTRUCTORS for k in range(MEMBERS)])
     return Divided(numbers, int(np.sum((numbers > 0) == history)), losses)
+
+
+# %%
+# The result
+# ----------
 
 
 def places() -> np.ndarray:

@@ -19,6 +19,8 @@ Run it with ``python examples/heat.py``. It prints how well the conductivity is 
 it to ``heat.png``.
 """
 
+# sphinx_gallery_thumbnail_number = 3
+
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,6 +32,10 @@ from matplotlib.figure import Figure
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.scipy.linalg import solve_banded
+
+# %%
+# The rod
+# -------
 
 LENGTH = 0.2  # m
 CELLS = 40
@@ -44,6 +50,13 @@ STEPS = 60
 SMOOTHNESS = 0.1  # the standard deviation of log k from a cell to the next
 
 CONDUCTIVITY = 45.0 * (1 - 0.6 * np.exp(-(((PLACES - 0.12) / 0.02) ** 2)))  # W/(m K), the truth
+
+
+# %%
+# The temperatures
+# ----------------
+#
+# ``fg.scan`` makes the steps in time.
 
 
 def conductances(conductivity: fg.Tensor) -> fg.Tensor:
@@ -68,6 +81,13 @@ def temperatures(conductivity: fg.Tensor, step: float = STEP, steps: int = STEPS
         return u, u
 
     return fg.scan(advance, fnp.zeros(CELLS), length=steps)[1]
+
+
+# %%
+# The fit
+# -------
+#
+# The Jacobian at the solution gives the standard deviations.
 
 
 class Fit(NamedTuple):
@@ -112,6 +132,11 @@ def fit(data: np.ndarray) -> Fit:
     solution = fg.scipy.optimize.least_squares(residuals, start, progress=True)
     covariance = np.linalg.inv(solution.jac.T @ solution.jac)
     return Fit(np.exp(np.asarray(solution.x)), np.sqrt(np.diag(covariance)), data)
+
+
+# %%
+# The result
+# ----------
 
 
 def plot(result: Fit, path: Path) -> None:

@@ -28,6 +28,8 @@ Run it with ``python examples/hmc.py``. It prints the posterior means beside the
 R-hat and the effective sample size, and draws the chains to ``hmc.png``.
 """
 
+# sphinx_gallery_thumbnail_number = 2
+
 import argparse
 import math
 from collections.abc import Callable, Sequence
@@ -41,6 +43,10 @@ from tqdm import tqdm
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import random
+
+# %%
+# The model
+# ---------
 
 SCHOOLS = "ABCDEFGH"
 EFFECTS = np.array([28.0, 8.0, -3.0, 7.0, -1.0, 1.0, 18.0, 12.0])  # points
@@ -74,6 +80,13 @@ def log_posterior(unknowns: Unknowns) -> fg.Tensor:
     normal_priors = -(unknowns.mean**2 + fnp.sum(unknowns.effects**2)) / 2
     spread_prior = unknowns.log_spread - fnp.log1p((spread / PRIOR) ** 2)  # τ is exp(log τ)
     return likelihood + normal_priors + spread_prior
+
+
+# %%
+# One chain
+# ---------
+#
+# A draw follows the gradient of the logarithm of the density for some steps.
 
 
 @fg.pytree
@@ -129,6 +142,13 @@ def draw(
     probability = fnp.nan_to_num(fnp.exp(fnp.minimum(gain, 0.0)))  # steps may be far too long
     accepted = random.uniform(accept_key) < probability
     return fnp.where(accepted, proposal, position), probability
+
+
+# %%
+# Many chains
+# -----------
+#
+# ``fg.vmap`` runs the chains side by side.
 
 
 class Chains(NamedTuple):
@@ -225,6 +245,13 @@ def sample(chains: int, draws: int, seed: int) -> Chains:
     return Chains(mean, spread, effects, float(accepted.mean()), sizes)
 
 
+# %%
+# The exact answer
+# ----------------
+#
+# With τ fixed, all is normal, so one integral over τ remains.
+
+
 class Exact(NamedTuple):
     """The posterior by an integral over τ.
 
@@ -256,6 +283,11 @@ def exact() -> Exact:
     weights *= spreads  # dτ = τ d(log τ)
     weights /= weights.sum()
     return Exact(weights @ means, spreads, weights / (spreads * (logs[1] - logs[0])))
+
+
+# %%
+# The result
+# ----------
 
 
 def plot(chains: Chains, answer: Exact, path: Path) -> None:

@@ -21,6 +21,8 @@ Run it with ``python examples/ilqr.py``. It prints costs and gains, and draws th
 ``ilqr.png``.
 """
 
+# sphinx_gallery_thumbnail_number = 2
+
 import argparse
 import math
 from collections.abc import Callable, Sequence
@@ -36,6 +38,10 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 
 CART, POLE = 1.0, 0.3  # kg
+# %%
+# The motion, and its cost
+# ------------------------
+
 LENGTH = 0.5  # m
 GRAVITY = 9.81  # m/s²
 STEP = 0.05  # s
@@ -78,6 +84,13 @@ def cost(state: fg.Tensor, force: fg.Tensor) -> fg.Tensor:
 
 def end_cost(state: fg.Tensor) -> fg.Tensor:
     return 200 * cost(state, fnp.zeros(1))
+
+
+# %%
+# The sweeps
+# ----------
+#
+# One goes backward in time, the other forward.
 
 
 class Track(NamedTuple):
@@ -163,6 +176,13 @@ def improve(
     return Track(tracks.states[best], tracks.forces[best]), totals[best], gains
 
 
+# %%
+# Swinging up, and balancing
+# --------------------------
+#
+# The gain of the balanced pole solves Riccati's equation.
+
+
 class Result(NamedTuple):
     """The swing-up, and the pole that is balanced.
 
@@ -226,6 +246,11 @@ def balance() -> tuple[np.ndarray, np.ndarray]:
     a, b, xx, uu = map(np.asarray, (a, b, xx, uu))
     value = scipy.linalg.solve_discrete_are(a, b, xx, uu)
     return np.asarray(gains[0]), -np.linalg.solve(uu + b.T @ value @ b, b.T @ value @ a)
+
+
+# %%
+# The result
+# ----------
 
 
 def plot(result: Result, path: Path) -> None:

@@ -17,6 +17,8 @@ Run it with ``python examples/images.py``. It prints the ratios of signal to noi
 images to ``images.png``.
 """
 
+# sphinx_gallery_thumbnail_number = 2
+
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,6 +30,12 @@ from sklearn.datasets import load_sample_image
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
+
+# %%
+# The photograph, and its blur
+# ----------------------------
+#
+# The blur is linear: ``fg.linear_transpose`` makes its transpose.
 
 WIDTH = 1.5  # the standard deviation of the blur, in pixels
 NOISE = 0.01  # of a brightness from 0 to 1
@@ -55,6 +63,13 @@ def blur(image: fg.Tensor) -> fg.Tensor:
     return fnp.fft.ifft2(transfer(len(image)) * fnp.fft.fft2(image)).real
 
 
+# %%
+# The linear solution
+# -------------------
+#
+# By conjugate gradients, and by the closed form.
+
+
 def least_squares(data: np.ndarray) -> np.ndarray:
     """The image of the least squares of misfit and brightness, by conjugate gradients."""
     transposed = fg.linear_transpose(blur, data)
@@ -72,6 +87,11 @@ def wiener(data: np.ndarray) -> np.ndarray:
     factors = transfer(len(data))
     filtered = factors / (factors**2 + BRIGHTNESS) * np.fft.fft2(data)
     return np.asarray(np.fft.ifft2(filtered).real)
+
+
+# %%
+# The solution with sharp edges
+# -----------------------------
 
 
 def total_variation(image: fg.Tensor) -> fg.Tensor:
@@ -93,6 +113,11 @@ def least_variation(data: np.ndarray, steps: int) -> np.ndarray:
         progress=True,
     )
     return np.asarray(solution.x)
+
+
+# %%
+# The result
+# ----------
 
 
 class Result(NamedTuple):

@@ -20,6 +20,8 @@ Run it with ``python examples/inverse_ode.py``. It prints the parameters beside 
 the populations to ``inverse-ode.png``.
 """
 
+# sphinx_gallery_thumbnail_number = 2
+
 import argparse
 import math
 from collections.abc import Sequence
@@ -32,6 +34,10 @@ from matplotlib.figure import Figure
 import funcgrad as fg
 import funcgrad.numpy as fnp
 
+# %%
+# The furs, and Stan's answer
+# ---------------------------
+
 YEARS = np.arange(1900.0, 1921.0)
 HARES = """30 47.2 70.2 77.4 36.3 20.6 18.1 21.4 22 25.4 27.1 40.3 57 76.6 52.3 19.5 11.2 7.6
     14.6 16.2 24.7"""
@@ -41,6 +47,13 @@ FURS = np.array([HARES.split(), LYNXES.split()], float)  # thousands
 NAMES = ("α", "β", "γ", "δ", "hares in 1900", "lynxes in 1900", "error of hares", "error of lynxes")
 STAN_MEANS = np.array([0.545, 0.028, 0.803, 0.024, 33.956, 5.933, 0.250, 0.252])
 STAN_DEVIATIONS = np.array([0.064, 0.004, 0.092, 0.004, 2.856, 0.535, 0.045, 0.044])
+
+
+# %%
+# The model
+# ---------
+#
+# The solution of the equations, and the density of its parameters.
 
 
 @fg.pytree
@@ -89,6 +102,13 @@ def surprise(model: Model) -> fg.Tensor:
     return likelihood + prior
 
 
+# %%
+# The fit
+# -------
+#
+# The Hessian gives standard deviations; ``fg.jacfwd`` gives the band.
+
+
 class Fit(NamedTuple):
     """The most likely model.
 
@@ -131,6 +151,11 @@ def fit(start: Model) -> Fit:
     curvature = fg.jacfwd(fg.grad(lambda v: surprise(unravel(v))))(vector)
     slope = float(fnp.max(fnp.abs(fg.tree.ravel(solution.jac)[0])))
     return Fit(solution.x, np.linalg.inv(np.asarray(curvature)), slope)
+
+
+# %%
+# The result
+# ----------
 
 
 def plot(result: Fit, path: Path) -> None:

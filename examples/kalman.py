@@ -18,6 +18,8 @@ Run it with ``python examples/kalman.py``. It prints the result, and draws the d
 signal to ``kalman.png``.
 """
 
+# sphinx_gallery_thumbnail_number = 2
+
 import argparse
 import math
 from collections.abc import Sequence
@@ -30,6 +32,10 @@ from matplotlib.figure import Figure
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
+
+# %%
+# The oscillation
+# ---------------
 
 NAMES = ("shrinking", "turn", "push", "noise")
 
@@ -57,6 +63,13 @@ class Oscillation:
 
 TRUTH = Oscillation(*map(fg.tensor, (math.log(0.98 / 0.02), *map(math.log, (0.2, 0.3, 0.8)))))
 GUESS = Oscillation(*map(fg.tensor, (2.0, *map(math.log, (0.3, 0.5, 0.5)))))
+
+
+# %%
+# The filter
+# ----------
+#
+# Each step of the scan predicts an observation, and then sees it.
 
 
 class Filtered(NamedTuple):
@@ -108,6 +121,11 @@ def surprise_of_all(model: Oscillation, observations: fg.Tensor) -> fg.Tensor:
     whitened = fnp.linalg.solve(triangle, observations)
     total = fnp.sum(whitened**2) / 2 + fnp.sum(fnp.log(fnp.diagonal(triangle)))
     return total / count + math.log(2 * math.pi) / 2
+
+
+# %%
+# The fit
+# -------
 
 
 class Data(NamedTuple):
@@ -174,6 +192,11 @@ def fit(observations: fg.Tensor) -> Fit:
         float(np.max(np.abs(solution.jac))),
         filtered(unravel(solution.x), observations),
     )
+
+
+# %%
+# The result
+# ----------
 
 
 def plot(data: Data, result: Fit, path: Path) -> None:

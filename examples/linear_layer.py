@@ -34,6 +34,12 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import nn, random
 
+# %%
+# The store
+# ---------
+#
+# An update makes a new store; the former one is unchanged.
+
 Store: TypeAlias = Mapping[str, fg.Tensor]
 
 X = fg.tensor([1.0, 2.0, 3.0])
@@ -65,6 +71,13 @@ def updated(store: Store, name: str, value: fg.Tensor) -> Store:
     return MappingProxyType({**store, name: value})
 
 
+# %%
+# The loss
+# --------
+#
+# ``fg.probe`` marks the output of the layer by a name.
+
+
 class Witness:
     """Put into the record of a step by ``watched``, and alive for as long as the record is."""
 
@@ -91,6 +104,11 @@ def loss_and_gradient(store: Store, witness: Witness) -> tuple[fg.Tensor, fg.Ten
     return value, gradients["h"]
 
 
+# %%
+# The step
+# --------
+
+
 class Step(NamedTuple):
     """The values of one step."""
 
@@ -109,6 +127,11 @@ def step(store: Store) -> Step:
     weight = store["layer.weight"] - LEARNING_RATE * fnp.outer(X, gradient)
     new = updated(store, "layer.weight", weight)
     return Step(float(loss), gradient, new, reference() is None)
+
+
+# %%
+# The result
+# ----------
 
 
 def main(path: Path | None = None, steps: int = 5) -> list[Step]:

@@ -23,6 +23,12 @@ from typing import NamedTuple
 
 import funcgrad as fg
 
+# %%
+# The loop
+# --------
+#
+# Each round is a record of values.
+
 
 class Round(NamedTuple):
     """One round of the loop: all that it computed."""
@@ -46,6 +52,11 @@ def descend(x: fg.Tensor, y: fg.Tensor, step: float, rounds: int) -> list[Round]
         history.append(Round(x, z, gradient, stepped))
         x = stepped
     return history
+
+
+# %%
+# The result
+# ----------
 
 
 def main() -> list[Round]:

@@ -22,6 +22,8 @@ Run it with ``python examples/options.py``. It prints greeks, prices and paramet
 implied volatilities to ``options.png``.
 """
 
+# sphinx_gallery_thumbnail_number = 2
+
 import argparse
 import math
 from collections.abc import Sequence
@@ -37,7 +39,11 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.scipy import special
 
-# -------------------------------------------------------------------------------- Black and Scholes
+# %%
+# The formula of Black and Scholes
+# --------------------------------
+#
+# Its derivatives are the greeks, which textbooks list as formulas of their own.
 
 
 def black_scholes(
@@ -101,7 +107,11 @@ def implied_volatility(
     return volatility
 
 
-# ------------------------------------------------------------------------------------------- Heston
+# %%
+# Heston's model
+# --------------
+#
+# The integrand is complex; the price and its derivatives are real.
 
 
 @fg.pytree
@@ -148,13 +158,16 @@ def heston(
     return spot - scale[:, 0] / math.pi * integral
 
 
-# -------------------------------------------------------------------------------------- calibration
-
 SPOT, RATE = 1.0, 0.02
 STRIKES, TIMES = (  # 40 options, as Cui and others have
     array.ravel()
     for array in np.meshgrid([0.8, 0.9, 1.0, 1.1, 1.2], [0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 3.0])
 )
+
+
+# %%
+# The calibration
+# ---------------
 
 
 class Result(NamedTuple):
@@ -203,6 +216,11 @@ def calibrate(prices: np.ndarray) -> tuple[Heston, list[float]]:
         gtol=1e-15,
     )
     return unravel(solution.x), errors
+
+
+# %%
+# The result
+# ----------
 
 
 def plot(result: Result, prices: np.ndarray, path: Path) -> None:

@@ -31,6 +31,13 @@ FEATURES: Final = 20
 Chunk = dict[str, np.ndarray[Any, np.dtype[np.float64]]]
 
 
+# %%
+# The data and the models
+# -----------------------
+#
+# A worker makes its chunks, and keeps them.
+
+
 @dataclass(frozen=True)
 class Result:
     """Losses of both models at each step, and how often they are right about new data."""
@@ -64,6 +71,13 @@ def loss(score: Callable[[Any, Any], Any], params: Any, chunk: Any) -> Any:
     """Negative log-likelihood of the labels, the mean over a chunk."""
     scores = score(params, chunk["x"])
     return fnp.mean(nn.softplus(scores) - chunk["y"] * scores)
+
+
+# %%
+# The descent
+# -----------
+#
+# ``parallel.value_and_grad`` adds the gradients of all chunks.
 
 
 def fit(
@@ -101,6 +115,11 @@ def cluster(address: str | None, memory: int) -> Iterator[Any]:
         Client(local) as client,
     ):
         yield client
+
+
+# %%
+# The result
+# ----------
 
 
 def main(arguments: Sequence[str] | None = None) -> Result:

@@ -14,6 +14,8 @@ Run it with ``python examples/pendulum.py``. It prints the fitted values with th
 deviations, and draws the data and the fit to ``pendulum.png``.
 """
 
+# sphinx_gallery_thumbnail_number = 2
+
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,6 +27,10 @@ from matplotlib.figure import Figure
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
+
+# %%
+# The pendulum
+# ------------
 
 NOISE = 0.03
 TIMES = np.linspace(0.0, 8.0, 81)
@@ -56,6 +62,13 @@ def angles(own: Pendulum, times: np.ndarray, derivative: str = "steps") -> fg.Te
     """The angles at some times."""
     start = own.angle, own.speed
     return fg.odeint(slope, start, times, own, rtol=1e-6, atol=1e-8, derivative=derivative)[0]
+
+
+# %%
+# The fit
+# -------
+#
+# The Jacobian of the residuals goes through the steps of the solver.
 
 
 class Fit(NamedTuple):
@@ -108,6 +121,11 @@ def fit(data: np.ndarray) -> Fit:
         np.asarray(fg.grad(half_of_squares)(solution.x)),
         data,
     )
+
+
+# %%
+# The result
+# ----------
 
 
 def plot(result: Fit, path: Path) -> None:

@@ -19,6 +19,8 @@ Run it with ``python examples/pinn.py``. It prints the error, and draws both sol
 ``pinn.png``.
 """
 
+# sphinx_gallery_thumbnail_number = 2
+
 import argparse
 import math
 from collections.abc import Sequence
@@ -31,6 +33,12 @@ from matplotlib.figure import Figure
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import nn, random
+
+# %%
+# The equation
+# ------------
+#
+# Derivatives of the network by ``fg.grad``, at one point.
 
 VISCOSITY = 0.1 / math.pi
 WIDTHS = (2, 20, 20, 20, 1)
@@ -51,6 +59,11 @@ def residual(network: nn.MLP, x: fg.Tensor, t: fg.Tensor) -> fg.Tensor:
     return rest
 
 
+# %%
+# The exact solution
+# ------------------
+
+
 def exact(x: np.ndarray, t: np.ndarray) -> np.ndarray:
     """The solution by Cole and Hopf."""
     nodes, weights = np.polynomial.hermite.hermgauss(100)
@@ -58,6 +71,13 @@ def exact(x: np.ndarray, t: np.ndarray) -> np.ndarray:
     logs = -np.cos(math.pi * places) / (2 * math.pi * VISCOSITY)
     factors = weights * np.exp(logs - logs.max(axis=-1, keepdims=True))
     return np.asarray(-np.sum(np.sin(math.pi * places) * factors, -1) / np.sum(factors, -1))
+
+
+# %%
+# The training
+# ------------
+#
+# ``fg.vmap`` takes the residual at all points.
 
 
 class Result(NamedTuple):
@@ -106,6 +126,11 @@ def train(points: int, steps: int, seed: int) -> tuple[nn.MLP, list[float]]:
         progress=True,
     )
     return solution.x, losses
+
+
+# %%
+# The result
+# ----------
 
 
 def plot(result: Result, path: Path) -> None:

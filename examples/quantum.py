@@ -21,6 +21,8 @@ Run it with ``python examples/quantum.py``. It prints energies beside published 
 energy over the distance to ``quantum.png``.
 """
 
+# sphinx_gallery_thumbnail_number = 2
+
 import argparse
 import math
 from collections.abc import Sequence
@@ -33,6 +35,10 @@ from matplotlib.figure import Figure
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.scipy import special
+
+# %%
+# The integrals
+# -------------
 
 ANGSTROM = 1 / 0.529177210903  # in Bohr radii
 PER_CENTIMETRE = 219474.63  # a Hartree, as a wave number
@@ -107,6 +113,13 @@ def integrals(distance: fg.Tensor) -> Integrals:
     return Integrals(g @ one @ g, u @ one @ u, two(gg, gg), two(uu, uu), two(gu, gu))
 
 
+# %%
+# The energy
+# ----------
+#
+# The best angle has a closed form, and so the exact energy.
+
+
 def energy(distance: fg.Tensor, angle: fg.Tensor) -> fg.Tensor:
     """The energy of the molecule, in Hartree."""
     parts = integrals(distance)
@@ -124,6 +137,13 @@ def best_angle(distance: fg.Tensor) -> fg.Tensor:
 
 def exact_energy(distance: fg.Tensor) -> fg.Tensor:
     return energy(distance, best_angle(distance))
+
+
+# %%
+# The bond
+# --------
+#
+# The force is minus the gradient; the vibration follows from the second derivative.
 
 
 class Bond(NamedTuple):
@@ -163,6 +183,11 @@ def relax() -> Bond:
     force_constant = hessian[0, 0] - hessian[0, 1] ** 2 / hessian[1, 1]
     length, angle = (float(number) for number in solution.x)
     return Bond(length, angle, float(solution.fun), float(force_constant))
+
+
+# %%
+# The result
+# ----------
 
 
 def plot(bond: Bond, path: Path) -> None:

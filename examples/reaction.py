@@ -15,6 +15,8 @@ Run it with ``python examples/reaction.py``. It prints the wave number of the pa
 Turing's, and draws the pattern to ``reaction.png``.
 """
 
+# sphinx_gallery_thumbnail_number = 2
+
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,6 +30,10 @@ import funcgrad.numpy as fnp
 
 A, B = 3.0, 9.0
 SLOW, FAST = 5.0, 12.0  # the constants of diffusion
+# %%
+# The equations
+# -------------
+
 CELLS = 48  # along each side; the distance between two cells is 1
 
 
@@ -46,6 +52,13 @@ def slope(state: fg.Tensor) -> fg.Tensor:
             fnp.ravel(B * u - made + FAST * laplacian(v)),
         ]
     )
+
+
+# %%
+# The pattern
+# -----------
+#
+# ``solve_ivp`` finds out by itself that the Jacobian is sparse.
 
 
 class Grown(NamedTuple):
@@ -95,6 +108,11 @@ def grown(seed: int, time: float) -> Grown:
     return Grown(
         pattern, wave_number(pattern), jacobian.pattern(start), products, int(solution.nlu)
     )
+
+
+# %%
+# The result
+# ----------
 
 
 def plot(result: Grown, path: Path) -> None:

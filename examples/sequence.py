@@ -12,6 +12,8 @@ Run it with ``python examples/sequence.py``. It prints how many digits it knows 
 rows and after all of them, and draws its accuracy after each row to ``sequence.png``.
 """
 
+# sphinx_gallery_thumbnail_number = 2
+
 import argparse
 import os
 from collections.abc import Sequence
@@ -32,6 +34,12 @@ from tqdm import tqdm
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import nn, optim, random
+
+# %%
+# The network
+# -----------
+#
+# A scan over the rows of an image.
 
 ROWS = 8
 UNITS = 64
@@ -62,8 +70,13 @@ def loss(reader: Reader, images: fg.Tensor, labels: fg.Tensor) -> fg.Tensor:
     return nn.cross_entropy(reader(images), after_each_row).mean()
 
 
+# %%
+# The data
+# --------
+
+
 class Data(NamedTuple):
-    """Images with numbers from 0 to 1, and the digits that they show."""
+    """Images with values from 0 to 1, and the digits that they show."""
 
     images: fg.Tensor
     labels: fg.Tensor
@@ -81,6 +94,13 @@ def load(seed: int) -> tuple[Data, Data]:
     )
     train_x, test_x, train_y, test_y = map(fg.tensor, parts)
     return Data(train_x, train_y), Data(test_x, test_y)
+
+
+# %%
+# The training
+# ------------
+#
+# An epoch is one compiled function.
 
 
 class Result(NamedTuple):
@@ -124,6 +144,11 @@ def train(seed: int, epochs: int) -> Result:
         progress.set_postfix(loss=f"{values.mean():.4f}")
     is_right = fnp.argmax(reader(test_data.images), axis=-1) == test_data.labels[:, None]
     return Result(reader, tuple(losses), tuple(fnp.mean(is_right, axis=0).tolist()))
+
+
+# %%
+# The result
+# ----------
 
 
 def plot(result: Result, path: Path) -> None:

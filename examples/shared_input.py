@@ -19,6 +19,10 @@ import numpy as np
 import funcgrad as fg
 import funcgrad.numpy as fnp
 
+# %%
+# The function, and the closed form
+# ---------------------------------
+
 THREADS = 8
 CALLS = 50
 
@@ -34,6 +38,11 @@ def closed_form(x: fg.Tensor) -> fg.Tensor:
 def error(x: fg.Tensor) -> float:
     """The greatest difference between the gradient and its closed form."""
     return float(fnp.max(abs(fg.grad(loss)(x) - closed_form(x))))
+
+
+# %%
+# The result
+# ----------
 
 
 def main() -> float:

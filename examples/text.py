@@ -13,6 +13,8 @@ text that it has not seen, and some lines that it writes, and draws the losses t
 With ``--checkpoints FOLDER`` it goes on where it was.
 """
 
+# sphinx_gallery_thumbnail_number = 2
+
 import argparse
 import os
 from collections.abc import Iterable, Sequence
@@ -33,6 +35,12 @@ from tqdm import tqdm
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import io, nn, optim, random
+
+# %%
+# The model
+# ---------
+#
+# Blocks of attention, as frozen dataclasses.
 
 LETTERS = "\n" + "".join(map(chr, range(32, 127)))
 WIDTH, HEADS, LAYERS = 64, 4, 2
@@ -108,6 +116,11 @@ def loss(model: Transformer, letters: fg.Tensor) -> fg.Tensor:
     return bits
 
 
+# %%
+# The data
+# --------
+
+
 def load() -> tuple[fg.Tensor, fg.Tensor]:
     """The text to learn from and the text for the test, as places in ``LETTERS``."""
     numbers = {letter: number for number, letter in enumerate(LETTERS)}
@@ -120,6 +133,13 @@ def load() -> tuple[fg.Tensor, fg.Tensor]:
 def windows(text: fg.Tensor, starts: fg.Tensor) -> fg.Tensor:
     """Pieces of a text, each with one character more than the model reads."""
     return text[starts[:, None] + fnp.arange(LENGTH + 1)]
+
+
+# %%
+# The training
+# ------------
+#
+# A run is a value, so a checkpoint is that value in a file.
 
 
 class Run(NamedTuple):
@@ -159,6 +179,13 @@ def train(text: fg.Tensor, seed: int, steps: int, checkpoints: io.Checkpoints | 
     return run
 
 
+# %%
+# Writing
+# -------
+#
+# A scan draws one letter after another.
+
+
 @fg.jit
 def written(model: Transformer, letters: fg.Tensor, keys: fg.Tensor) -> fg.Tensor:
     """Letters that the model writes after others, each drawn by its probability with a key."""
@@ -178,6 +205,11 @@ def written(model: Transformer, letters: fg.Tensor, keys: fg.Tensor) -> fg.Tenso
 
 def spelled(letters: Iterable[fg.Tensor]) -> str:
     return "".join([LETTERS[int(letter)] for letter in letters])
+
+
+# %%
+# The result
+# ----------
 
 
 class Result(NamedTuple):

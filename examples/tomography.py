@@ -17,6 +17,8 @@ Run it with ``python examples/tomography.py``. It prints the errors of both reco
 draws them to ``tomography.png``.
 """
 
+# sphinx_gallery_thumbnail_number = 5
+
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,6 +30,10 @@ from matplotlib.figure import Figure
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
+
+# %%
+# The phantom
+# -----------
 
 # Value, half axes, centre, and angle in degrees, in a square from -1 to 1.
 ELLIPSES = np.array(
@@ -59,6 +65,13 @@ def phantom(side: int) -> np.ndarray:
         along, across = (x - x0) * cos + (y - y0) * sin, (y - y0) * cos - (x - x0) * sin
         image = image + value * ((along / a) ** 2 + (across / b) ** 2 <= 1)
     return np.asarray(image.reshape(side, 4, side, 4).mean(axis=(1, 3)))
+
+
+# %%
+# The projections, and the classical method
+# -----------------------------------------
+#
+# Smearing back is the transpose of projecting.
 
 
 class Scanner(NamedTuple):
@@ -117,6 +130,11 @@ def filtered_back_projection(data: np.ndarray, scanner: Scanner, side: int) -> n
     return np.pi / len(scanner.angles) * projector.back(filtered) / projector.spacing
 
 
+# %%
+# Least total variation
+# ---------------------
+
+
 def total_variation(image: fg.Tensor) -> fg.Tensor:
     right = fnp.diff(image, axis=0, append=image[-1:])
     up = fnp.diff(image, axis=1, append=image[:, -1:])
@@ -140,6 +158,11 @@ def least_variation(data: np.ndarray, scanner: Scanner, side: int, steps: int) -
         progress=True,
     )
     return np.asarray(solution.x)
+
+
+# %%
+# The result
+# ----------
 
 
 class Result(NamedTuple):

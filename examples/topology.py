@@ -20,6 +20,8 @@ Run it with ``python examples/topology.py``. It prints the compliance, and draws
 ``topology.png``.
 """
 
+# sphinx_gallery_thumbnail_number = 2
+
 import argparse
 from collections.abc import Callable, Sequence
 from itertools import product
@@ -35,6 +37,12 @@ import funcgrad.numpy as fnp
 from funcgrad.scipy.linalg import solveh_banded
 
 WIDTH, HEIGHT = 60, 20  # elements
+# %%
+# The beam
+# --------
+#
+# The stiffness of an element is the Hessian of its energy.
+
 FILLED = 0.5  # the part of the area
 RADIUS = 2.4  # of the filter, in elements
 POISSON = 0.3
@@ -110,6 +118,13 @@ def beam(width: int, height: int) -> Beam:
     return Beam(rows, columns, used.astype(float), supports, load, weights)
 
 
+# %%
+# The compliance
+# --------------
+#
+# Its gradient says where material is worth most.
+
+
 def compliance(densities: fg.Tensor, beam: Beam, stiffness: np.ndarray) -> fg.Tensor:
     """The load times its displacement: the smaller, the stiffer."""
     filtered = fnp.matmul(beam.weights, densities)
@@ -139,6 +154,11 @@ def updated(densities: np.ndarray, slopes: np.ndarray, used: np.ndarray) -> np.n
             low = price
         else:
             high = price
+
+
+# %%
+# The optimization
+# ----------------
 
 
 class Result(NamedTuple):
@@ -172,6 +192,11 @@ def optimize(width: int, height: int, steps: int) -> Result:
         progress.set_postfix(compliance=f"{compliances[-1]:.2f}")
     compliances.append(float(objective(densities)[0]))
     return Result((mesh.weights @ densities).reshape(width, height).T, compliances)
+
+
+# %%
+# The result
+# ----------
 
 
 def plot(result: Result, path: Path) -> None:

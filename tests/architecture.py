@@ -108,10 +108,10 @@ DEFERRED_IMPORTS: Mapping[str, frozenset[str]] = {
             "funcgrad._backends.numpy.backend",
             "funcgrad._backends.numpy.writer",
             "funcgrad._forms.json_text",
+            "funcgrad._forms.drawing",
             "funcgrad._forms.formulas",
             "funcgrad._forms.graph",
             "funcgrad._forms.listing",
-            "funcgrad._base.html",
             "funcgrad.interop.onnx.model_writer",
             "funcgrad._transforms.saved",
         }

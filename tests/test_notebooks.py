@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import pickle
+import re
 from html.parser import HTMLParser
 from typing import Any
 
@@ -32,7 +33,7 @@ class Table(HTMLParser):
     def handle_starttag(self, tag: str, attrs: Any) -> None:
         self.open.append(tag)
         self.tags.append(tag)
-        assert tag in ("td", "th") or not attrs
+        assert tag in ("td", "th") or not attrs or "svg" in self.open
         self.scopes += [dict(attrs).get("scope")] if tag == "th" else []
 
     def handle_endtag(self, tag: str) -> None:
@@ -250,11 +251,41 @@ def test_a_class_of_the_users_has_a_table_unless_it_has_a_form_of_its_own() -> N
     assert "<td>(2,)</td><td>float64</td>" in seen[0]
 
 
-def test_a_program_is_its_listing() -> None:
+def test_a_program_is_a_picture_and_its_listing() -> None:
     program = fg.program(lambda x: fnp.where(x < 1.0, x, 2.0))(0.0)
     table = Table(html(program))
     assert table.texts["figcaption"] == [f"Program, {len(program.equations)} operations"]
-    assert "".join(table.texts["pre"]) == program.to_text()
+    assert "".join(table.texts["code"]) == program.to_text()
+    assert table.texts["text"][:2] == ["x", "float64[]"]
+    assert table.tags.count("rect") == 4 + len(program.equations)  # x, two constants, the result
+
+
+def _boxes(text: str) -> list[tuple[float, ...]]:
+    pattern = 'x="(.*?)" y="(.*?)" width="(.*?)" height="(.*?)"'
+    return [tuple(map(float, box)) for box in re.findall(f"<rect {pattern}", text)]
+
+
+@together("depth", [1, 3, 9])
+def test_boxes_do_not_overlap_and_edges_lead_down(depth: int) -> None:
+    def f(params: Any, x: Any) -> Any:
+        for weight in params:
+            x = fnp.tanh(x @ weight) + x
+        return fnp.sum(x) if x[0] > 0 else x
+
+    params, x = [np.eye(3)] * depth, np.ones(3)
+    text = fg.program(f)(params, x)._repr_html_()
+    assert len(text) < 30_000
+    boxes = _boxes(text)
+    for k, (x0, y0, width, height) in enumerate(boxes):
+        for x1, y1, other, tall in boxes[:k]:
+            beside = x0 + width < x1 or x1 + other < x0
+            assert beside or y0 + height < y1 or y1 + tall < y0
+    for line in re.findall('d="(.*?)m-3', text):
+        heights = [float(point.split()[1]) for point in re.split("[MCL]", line) if point]
+        assert heights == sorted(heights)
+    left, _, right, lowest = map(float, re.search('viewBox="(.*?)"', text)[1].split())  # type: ignore[index]
+    assert all(left <= x and x + width <= left + right for x, _, width, _ in boxes)
+    assert all(y + height <= lowest for _, y, _, height in boxes)
 
 
 def test_a_long_program_is_cut_off() -> None:

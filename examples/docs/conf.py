@@ -32,7 +32,10 @@ extensions = [
     "examples.docs.building.package_pages",
     "examples.docs.building.reference",
 ]
-suppress_warnings = ["myst-nb.lexer"]  # cells that are not executed have no lexer
+suppress_warnings = [
+    "myst-nb.lexer",  # cells that are not executed have no lexer
+    "sphinx_gallery.config",  # the gallery's page names files: it needs no back-references
+]
 exclude_patterns = ["building", "made", "**.ipynb", "gallery/*.py"]
 nitpicky = True
 nitpick_ignore = [("py:obj", "errno")]  # an attribute of OSError, which numpydoc refers to
@@ -52,8 +55,10 @@ toc_object_entries_show_parents = "hide"
 
 # ------------------------------------------------------------------------------- pages and examples
 
+os.environ["TQDM_DISABLE"] = "1"  # no progress bars among the results
 os.environ["MATPLOTLIBRC"] = str(HERE / "matplotlibrc")  # for the pictures of pages
 nb_execution_mode = "cache"
+nb_execution_in_temp = True  # pages write files
 nb_execution_raise_on_error = True
 nb_execution_timeout = 60
 nb_merge_streams = True
@@ -68,10 +73,12 @@ sphinx_gallery_conf = {
     "abort_on_example_error": True,
     "download_all_examples": False,
     "jupyterlite": None,
+    "remove_config_comments": True,
     "show_memory": False,
     "write_computation_times": False,
     "doc_module": ("funcgrad",),
     "within_subsection_order": "FileNameSortKey",
+    "default_thumb_file": str(HERE / "_static" / "logo.svg"),
 }
 
 # ------------------------------------------------------------------------- cells that browsers run
@@ -101,6 +108,7 @@ html_theme_options = {
     "header_links_before_dropdown": 6,
     "logo": {"text": "funcgrad", "alt_text": "funcgrad"},
     "navigation_with_keys": False,
+    "secondary_sidebar_items": {"**": ["page-toc"], "gallery/*": []},  # room for 100 columns
     "show_prev_next": False,
     "show_toc_level": 2,
 }
@@ -111,6 +119,7 @@ html_show_sourcelink = False
 def setup(app: "Sphinx") -> None:
     """Say that pages are of Python, which colours their cells also where nothing is executed."""
     app.connect("source-read", _name_language)
+    app.connect("source-read", _without_second_thumbnails)
     app.connect("config-inited", _without_foreign_styles)
 
 
@@ -124,3 +133,10 @@ def _without_foreign_styles(app: "Sphinx", _config: object) -> None:
 def _name_language(_app: "Sphinx", _document: str, source: list[str]) -> None:
     kernel = "kernelspec:\n  name: python3\n"
     source[0] = source[0].replace(kernel, f"{kernel}  language: python\n", 1)
+
+
+def _without_second_thumbnails(_app: "Sphinx", document: str, source: list[str]) -> None:
+    """Leave out the thumbnails below the gallery's sections, which show them already."""
+    if document == "gallery/index":
+        sections, _, below = source[0].partition(".. raw:: html")
+        source[0] = sections + ".. toctree::" + below.partition(".. toctree::")[2]

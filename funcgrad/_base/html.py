@@ -87,14 +87,16 @@ def text_block(text: str) -> str:
     return f"<pre>{escape(shown)}</pre>"
 
 
-def program_text(text: str, kind: str) -> str:
-    """The listing of a program, line by line, cut off if it is long."""
+def program_text(text: str, kind: str, picture: str = "") -> str:
+    """The listing of a program, line by line, cut off if it is long; folded below a picture."""
     lines = text.splitlines()
     omitted = len(lines) - _MOST_LINES
     if omitted > 0:
         lines[_MOST_LINES:] = [f"  ... {omitted} more lines"]
-    listing = escape("\n".join(lines))
-    return f"<figure><figcaption>{escape(kind)}</figcaption><pre>{listing}</pre></figure>"
+    shown = f"<pre><code>{escape(chr(10).join(lines))}</code></pre>"
+    if picture:
+        shown = f"{picture}<details><summary>Listing</summary>{shown}</details>"
+    return f"<figure><figcaption>{escape(kind)}</figcaption>{shown}</figure>"
 
 
 def record_table(record: object) -> str:

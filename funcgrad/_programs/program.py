@@ -354,9 +354,9 @@ class Program:
         return latex(self)
 
     def _repr_html_(self) -> str:
-        from funcgrad._base.html import program_text
+        from funcgrad._forms.drawing import html
 
-        return program_text(self.to_text(), f"Program, {len(self.equations)} operations")
+        return html(self)
 
     def to_json(self) -> str:
         """Write the program as JSON, which ``from_json`` reads.

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from examples.docs.building.public_names import all_entries
 from funcgrad import errors
 from tests.docs.pages import DOCS, CellError, cells, pages, run
 from tests.together import together
@@ -139,3 +142,58 @@ def test_a_cell_that_should_fail_and_runs_is_told() -> None:
     text = "```{code-cell}\n:tags: [raises-exception]\n1\n```\n"
     with pytest.raises(CellError, match=r"page.md:3: .* and runs"):
         run(text, Path("page.md"))
+
+
+def _of_ours() -> Iterator[tuple[Path, str]]:
+    """The written pages that speak of funcgrad alone, and their texts."""
+    for path in DOCS.rglob("*.md"):
+        if not {"coming_from", "made", "packages"} & set(path.relative_to(DOCS).parts):
+            yield path, path.read_text("utf-8")
+
+
+def test_lines_of_code_have_at_most_80_letters() -> None:
+    long = [
+        f"{path.relative_to(DOCS)}:{cell.line + k}"
+        for path, text in _of_ours()
+        for cell in cells(text)
+        for k, line in enumerate(cell.code.splitlines())
+        if len(line) > 80
+    ]
+    assert not long, "a phone and a narrow window show 80 letters"
+
+
+_OPTION = re.compile(r"""`[^`\n]*?\b([a-z_]+)=(["'])(\w+)\2[^`\n]*`""")
+_SCIPYS = {("tr_solver", "lsmr")}
+
+
+def test_a_function_takes_and_describes_each_option_in_prose() -> None:
+    texts: dict[str, list[str]] = {}  # by option, the documentation of the functions that take it
+    for entry in all_entries():
+        if inspect.isfunction(entry.value) or inspect.isclass(entry.value):
+            for option in _parameters(entry.value):
+                texts.setdefault(option, []).append(inspect.getdoc(entry.value) or "")
+    named = {
+        (option, value): path.name
+        for path, text in _of_ours()
+        for option, _, value in _OPTION.findall(re.sub(r"(?ms)^(`{3,}).*?^\1$", "", text))
+    }
+    assert len(named) > 15
+    unknown = {
+        (option, value): page
+        for (option, value), page in named.items()
+        if not any(re.search(f"[\"']{value}[\"']", text) for text in texts.get(option, ()))
+    }
+    assert unknown.keys() <= _SCIPYS, unknown
+
+
+def _parameters(function: object) -> list[str]:
+    try:
+        return [*inspect.signature(function).parameters]  # type: ignore[arg-type]
+    except (TypeError, ValueError):  # a class of another library
+        return []
+
+
+def test_the_gallery_shows_each_example_once() -> None:
+    header = (DOCS.parent / "GALLERY_HEADER.rst").read_text("utf-8")
+    shown = re.findall(r"^   \.\./(\w+)\.py$", header, re.MULTILINE)
+    assert sorted(shown) == sorted(path.stem for path in DOCS.parent.glob("*.py"))
