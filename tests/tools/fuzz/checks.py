@@ -432,9 +432,10 @@ def _pulled_where_loops_are_staged(subject: Subject) -> Any:
 def is_refused(subject: Subject, error: Exception) -> bool:
     """Whether it is said, eagerly too, that there is no derivative, or no result at other numbers:
     of a singular matrix, of eigenvectors to equal eigenvalues, for complex numbers, or of a batch,
-    where a shape depends on numbers."""
+    where a shape depends on numbers; or that the function has no program, as a branch needs it."""
     if isinstance(error, (BatchError, TracerError)):
-        return not subject.looks and _raises(error, _batched, subject)
+        ways = (_batched, lambda s: fg.program(s.F)(*s.xs))
+        return not subject.looks and any(_raises(error, way, subject) for way in ways)
     return isinstance(error, (DifferentiationError, DtypeError, MatrixError)) and any(
         _raises(error, way, subject)
         for way in (
