@@ -57,7 +57,7 @@ __all__ = ["independent_of_phases", "regular_form", "schur", "schur_turn"]
 
 def _over_stacks(evaluate: Callable[..., Any], count: int, *stacks: Array) -> tuple[Array, ...]:
     """Evaluate a function of matrices, with ``count`` results of their shape, for stacks."""
-    shape, dtype = stacks[0].shape, stacks[0].dtype
+    shape, dtype = stacks[0].shape, np.result_type(*stacks)
     outs = [np.zeros((prod(shape[:-2]), *shape[-2:]), dtype) for _ in range(count)]
     flat = [np.ascontiguousarray(x, dtype).reshape(outs[0].shape) for x in stacks]
     for number in range(len(outs[0]) if shape[-1] else 0):

@@ -176,7 +176,7 @@ class Constant:
     @property
     def in_memory(self) -> Hashable:
         """A key of the bits and of how they lie: NumPy's order of sums depends on both."""
-        return self, self.value.strides if type(self.value) is np.ndarray else None
+        return self, (self.value.strides or None) if type(self.value) is np.ndarray else None
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Constant) or self.spec != other.spec:

@@ -5,10 +5,10 @@ lists and dicts are restored, an ``OrderedDict`` as a dict. Frozen dataclasses a
 become dicts of their fields, and other classes lists of their children: files never name a class
 that would have to be imported.
 
->>> from funcgrad import trees
->>> text = tree_text(trees.structure({"a": (1.0, None)}), [("a.0", "float")])
+>>> from funcgrad import tree
+>>> text = tree_text(tree.structure({"a": (1.0, None)}), [("a.0", "float")])
 >>> form, leaves = read_tree_text(text)
->>> trees.unflatten(form, [2.0]), leaves
+>>> tree.unflatten(form, [2.0]), leaves
 ({'a': (2.0, None)}, [('a.0', 'float')])
 """
 

@@ -369,7 +369,9 @@ def empty_like(
     >>> empty_like([3.0])
     Tensor([0.])
     """
-    return zeros_like(prototype, dtype, device=device, shape=shape)
+    if type(prototype) is not Tensor and isinstance(prototype, Tensor):
+        return _alike(0, prototype, dtype, shape, device, "empty_like")
+    return empty(*_like(prototype, dtype, shape, "empty_like"), device=device)
 
 
 def full_like(

@@ -376,6 +376,10 @@ def checks() -> dict[str, Sample]:
             fg.testing.check_layer, (fg.nn.Linear(fg.tensor([[1.0], [2.0]]), None), np.ones(2))
         ),
         "fg.testing.check_optimizer": Sample(fg.testing.check_optimizer, (fg.optim.sgd(0.1),)),
+        "fg.testing.validated": Sample(fg.testing.validated, ()),
+        "fg.devices": Sample(fg.devices, ()),
+        "fg.get": Sample(fg.get, (TREE,)),
+        "fg.put": Sample(fg.put, (TREE, "cpu")),
         "fg.testing.holds": Sample(
             fg.testing.holds, (fg.testing.laws.pure,), {"at": fg.testing.strategies.tensors()}
         ),

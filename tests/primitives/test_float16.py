@@ -272,7 +272,7 @@ def test_functions_of_the_namespace_have_numpy_s_dtype(name: str) -> None:
 REFUSED = set(
     """banded_solve cholesky cholesky_pullback cofactors cofactors_along cut_off det eig eigh
     eigh_factors eigvals eigvalsh expm expm_along inv least_squares logm logm_along lu pinv
-    polar_factor polynomial_zeros qr sampled_product slogdet solve sparse_product sparse_solve
+    polar_factor polynomial_zeros qr sampled_product schur slogdet solve sparse_product sparse_solve
     sqrtm stein svd svd_factors svdvals sylvester triangular_solve
     turned_eigh turned_svd value_slopes with_values""".split()
 )

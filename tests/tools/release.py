@@ -39,7 +39,9 @@ TOLERATED: Final = "W002,W009"
 def versions() -> set[str]:
     """The versions that the files of the project name; a release needs them to be one."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    component = json.loads((ROOT / "sbom.cdx.json").read_text("utf-8"))["metadata"]["component"]
+    component = json.loads((ROOT / ".github" / "sbom.cdx.json").read_text("utf-8"))["metadata"][
+        "component"
+    ]
     found = {project["version"], component["version"], component["purl"].partition("@")[2]}
     for name, pattern in (
         ("CITATION.cff", r"^version: (\S+)$"),
