@@ -108,7 +108,10 @@ html_theme_options = {
     "header_links_before_dropdown": 6,
     "logo": {"text": "funcgrad", "alt_text": "funcgrad"},
     "navigation_with_keys": False,
-    "secondary_sidebar_items": {"**": ["page-toc"], "gallery/*": []},  # room for 100 columns
+    "secondary_sidebar_items": {
+        **dict.fromkeys(("*", "guide/*", "[!g]*/**"), ["page-toc"]),
+        "gallery/*": [],  # room for 100 columns
+    },
     "show_prev_next": False,
     "show_toc_level": 2,
 }
