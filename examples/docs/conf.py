@@ -109,7 +109,7 @@ html_theme_options = {
     "logo": {"text": "funcgrad", "alt_text": "funcgrad"},
     "navigation_with_keys": False,
     "secondary_sidebar_items": {
-        **dict.fromkeys(("*", "guide/*", "[!g]*/**"), ["page-toc"]),
+        **{page: ["page-toc"] for page in ("*", "guide/*", "[!g]*/**")},
         "gallery/*": [],  # room for 100 columns
     },
     "show_prev_next": False,

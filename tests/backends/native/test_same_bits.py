@@ -11,6 +11,7 @@ import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
+from funcgrad._backends import choice
 from funcgrad._backends.choice import machine_code_of
 from funcgrad._backends.numpy.backend import compile_program
 from funcgrad._backends.numpy.prepare import prepared_exactly
@@ -22,6 +23,12 @@ from funcgrad.testing.backend_programs import every_program
 from tests.together import together
 
 pytest.importorskip("llvmlite")
+
+
+@pytest.fixture(autouse=True)
+def _by_machine_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Solvers take the default backend, which an option of pytest may change."""
+    monkeypatch.setattr(choice, "DEFAULT", "native")
 
 
 def has_numpys_bits(f: Callable[..., Any], *args: Any) -> bool:

@@ -55,7 +55,7 @@ NEAR = {
     "HMC": "gallery/hmc",
     "spline": "reference/funcgrad.interpolate",
     "root": "reference/funcgrad.optimize",
-    "least squares": "reference/funcgrad.optimize",
+    "least squares": "gallery/curve_fit",
     "Brownian": "reference/funcgrad.random",
     "ShapeError": "errors/ShapeError",
     "print": "reference/funcgrad.debug",
