@@ -390,7 +390,7 @@ _INSTEAD: Final = MappingProxyType(
         "np.r_[t, u], np.full(shape, t)": "fnp.r_[t, u], fnp.full(shape, t)",
         "table[t], with a NumPy array": "fnp.asarray(table)[t]",
         "out = np.zeros(n); out[i] = t": "out = fnp.zeros(n).at[i].set(t)",
-        "a SciPy function that is no ufunc": "the function of fg.scipy with this name",
+        "a SciPy function, if not a ufunc": "the function of fg.scipy with this name",
     }
 )
 

@@ -91,6 +91,7 @@ def curve_fit(
     Notes
     -----
     The covariance is (JᵀJ)⁻¹ with the Jacobian J at the solution, as if the model were linear.
+    With a robust ``loss``, SciPy also scales J by the loss, so its covariance is another one.
 
     Examples
     --------

@@ -108,7 +108,7 @@ for _name, _ufunc in {
 class UfuncAlgebra:
     """The intrinsics of formulas, in the operations of a library.
 
-    A library's algebra defines ``computed`` and ``chosen``, and the intrinsics that are no ufuncs.
+    A library's algebra defines ``computed`` and ``chosen``, and the intrinsics other than ufuncs.
     """
 
     def __init__(self, writer: ArrayWriter) -> None:

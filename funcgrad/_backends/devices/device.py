@@ -50,7 +50,7 @@ class _Ready:
 
 
 class Device(Trace):
-    """A device that keeps values; ``fg.devices()`` lists those of this machine.
+    """A device that keeps values; ``fg.devices()`` lists the devices of this machine.
 
     Devices are equal if their names are, and equal their names.
 
@@ -178,7 +178,7 @@ class Device(Trace):
         return value._value._value if type(value) is Resident else concrete(value)
 
     def rebuild(self, tracer: TracedValue, change: Callable[[Value], Value]) -> Value:
-        """The tensor itself: there is no tracer inside it."""
+        """The tensor itself, which contains no tracer."""
         return tracer
 
     def process(

@@ -120,7 +120,7 @@ def device_of(device: DeviceLike, operation: str, calls_host: bool = True) -> De
             f'{operation}: the device {device!r} needs jax: python -m pip install "funcgrad[xla]".'
         )
     names = ", ".join([repr(known.name) for known in (_KNOWN.host, *map(_of, backends))])
-    raise DeviceError(f"{operation}: there is no device {device!r}. There are {names}.")
+    raise DeviceError(f"{operation}: there is no device {device!r}. The devices are {names}.")
 
 
 def _of(backend: DeviceBackend) -> Device:
