@@ -298,7 +298,7 @@ def scalar(operation: str, value: Value, holomorphic: bool = False) -> None:
     if shape:
         raise DifferentiationError(
             f"{operation}: the function has to return one number, but returned an array of shape"
-            f" {shape}, which is no scalar. Reduce it, with fnp.sum or fnp.mean, or use fg.jacrev"
+            f" {shape}, not a scalar. Reduce it, with fnp.sum or fnp.mean, or use fg.jacrev"
             " for all derivatives or fg.vjp for a chosen combination of them."
         )
     if dtype.kind == "c" and not holomorphic:
@@ -386,5 +386,5 @@ def unwrap(out: Any, operation: str) -> Value:
             pass
     raise DifferentiationError(
         f"{operation}: the function has to return one number, but returned {described(out)}, which"
-        " is no scalar. Results besides it are handed through with has_aux=True."
+        " is not a scalar. Results besides it are handed through with has_aux=True."
     )

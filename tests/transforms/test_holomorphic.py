@@ -114,7 +114,7 @@ def test_the_precision_is_the_arguments() -> None:
         (lambda z: z * z, Z, False, "holomorphic=True is for f'(z)"),
         (lambda z: abs(z), Z, True, "have to be complex, but their dtypes are complex128, float64"),
         (lambda x: x * 1j, 2.0, True, "have to be complex, but their dtypes are float64, complex1"),
-        (lambda z: fnp.stack([z, z]), Z, True, "which is no scalar"),
+        (lambda z: fnp.stack([z, z]), Z, True, "not a scalar"),
         (lambda z: fnp.sum(z.real > 0), Z, True, "whose derivative is zero everywhere"),
     ],
 )
