@@ -182,7 +182,10 @@ _WRITERS: Final[Mapping[type[Step], Callable[[FunctionSite, Any], None]]] = Mapp
 
 def _place_constants(site: FunctionSite) -> None:
     first = len(site.plan.program.inputs)
-    for place in range(len(site.plan.program.constants)):
+    for place, constant in enumerate(site.plan.program.constants):
+        number = constant.value
+        if isinstance(number, int) and not -(2**63) <= number < 2**63:
+            continue  # fits no int64, so only the text of a formula has it: x / 2**64
         recipe = "constant", site.number, place
         site.pointers[first + place] = site.module.symbol("constant", recipe)
 

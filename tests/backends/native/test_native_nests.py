@@ -117,6 +117,12 @@ def test_arguments_that_are_numbers_of_python_give_way(char: str, number: Any) -
             assert_array_equal(run_natively(f, number, x), f(number, x))
 
 
+def test_integers_beyond_64_bits_are_numbers_in_formulas() -> None:
+    for f in (lambda x: x / 2**64, lambda x: x + 2**70, lambda x: x < 2**63):
+        for x in (0.3 * 2.0**64, np.array([1, 2**63], np.float32)):
+            assert_array_equal(run_natively(f, x), f(np.asarray(x)), strict=False)
+
+
 def test_truth_values_of_python_count_as_in_python() -> None:
     x = np.array([1.5, -2.0])
     for f in (lambda x, b: (b + b) * x, lambda x, b: (b & b) * x, lambda x, b: (b ^ b) * x):
