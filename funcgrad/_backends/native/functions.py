@@ -50,7 +50,6 @@ from funcgrad._backends.native.plan_steps import (
     Sorting,
     Step,
     Sweep,
-    WindowProduct,
 )
 from funcgrad._backends.native.planner import plan_of
 from funcgrad._backends.native.product_text import write_product
@@ -62,6 +61,7 @@ from funcgrad._backends.native.selection_text import write_selection
 from funcgrad._backends.native.sharing import LARGE, SMALL
 from funcgrad._backends.native.sort_planning import narrows, selects
 from funcgrad._backends.native.sort_text import write_sorting
+from funcgrad._backends.native.window_steps import WindowProduct
 from funcgrad._backends.native.window_text import write_window_product
 from funcgrad._hooks.requested_checks import is_verified
 from funcgrad._programs.equation import Guard

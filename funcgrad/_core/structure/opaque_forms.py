@@ -77,7 +77,7 @@ class Ordering(NamedTuple):
     last : bool
         Whether these are the last of the order, not the first.
     ranks : tuple of int, optional
-        The places in ascending order of which the result has the elements; of all if None.
+        The places, in ascending order, whose elements are the result; all if None.
     """
 
     axis: int
