@@ -216,8 +216,21 @@ def _deposited(bench: Workbench, equation: Equation) -> int | None:
     for index in indices:
         if shape != wide:
             index = bench.put(equation, reshape, (index,), (("shape", shape),))
-        parts.append(bench.put(equation, view, (index,), (("key", key),)))
+        parts.append(bench.put(equation, view, (index,), (("key", _plain(key, shape)),)))
     return bench.put(equation, deposit, (maker.operands[0], *parts), equation.params)
+
+
+def _plain(key: Key, shape: Shape) -> Key:
+    """A key in the form that ``_taken`` writes, so that equal parts are one equation."""
+    if len(key) > len(shape) or any(type(entry) not in (int, slice) for entry in key):
+        return key
+    entries = []
+    for entry, size in zip(key, shape, strict=False):
+        if type(entry) is slice and (entry.step or 1) > 0:
+            ends = entry.indices(size)
+            entry = slice(None) if ends == (0, size, 1) else slice(*ends)
+        entries.append(entry)
+    return Key(entries)
 
 
 SELECTING: Final[Rules] = MappingProxyType(

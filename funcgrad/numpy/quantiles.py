@@ -29,6 +29,7 @@ from funcgrad._primitives.structural import cast, reshape, transpose, unfollowed
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
 from funcgrad.numpy.moments import mean
 from funcgrad.numpy.options import choice
+from funcgrad.numpy.ordered_columns import OrderedColumns, ordered_columns
 from funcgrad.tensor.tensor import ArrayLike, Tensor, wrap
 
 # The continuous methods of Hyndman and Fan, Sample Quantiles in Statistical Packages (1996): the
@@ -144,9 +145,9 @@ def median(a: ArrayLike, axis: AxisLike = None, *, keepdims: bool = False) -> Te
     value, other_sizes, size = _flattened(operand(a, "median"), axis, keepdims, "median")
     if not size:
         return mean(value, 0).reshape(other_sizes)
-    table = sort(value, axis=0, descending=False)
     middle = np.arange((size - 1) // 2, size // 2 + 1)
-    result = mean(gather(table, middle, axis=0, unique=True), 0)
+    table = ordered_columns(value, (middle,))
+    result = mean(gather(table.columns, table.rows(middle), axis=0, unique=True), 0)
     return _unless_nan(result, table, size, other_sizes)
 
 
@@ -215,7 +216,8 @@ def nanmedian(a: ArrayLike, axis: AxisLike = None, *, keepdims: bool = False) ->
         return median(a, axis, keepdims=keepdims)
     table = sort(value, axis=0, descending=False)
     count = _numbers_in(table)
-    both = [_elements(table, maximum(k, 0), count) for k in ((count - 1) // 2, count // 2)]
+    places = [maximum(k, 0) for k in ((count - 1) // 2, count // 2)]
+    both = [_elements(OrderedColumns(table), place, count) for place in places]
     return _unless_none(mean(stack(*both, axis=0), 0), count, other_sizes)
 
 
@@ -231,8 +233,8 @@ def _nanquantile(
     value, other_sizes, size = _flattened(operand(x, operation), axis, keepdims, operation)
     if dtype_of(value).kind != "f" or not size:
         return _quantile(x, q, weak, axis, method, keepdims, operation)
-    table = sort(value, axis=0, descending=False)
-    count = _numbers_in(table)
+    table = OrderedColumns(sort(value, axis=0, descending=False))
+    count = _numbers_in(table.columns)
     among = cast(count, dtype=dtype_of(q)) if dtype_of(q).kind == "f" else count
     order = reshape(q, shape=shape_of(q) + (1,) * len(shape_of(count)))
     result = _interpolated(table, order, weak, among, method, operation)
@@ -277,7 +279,8 @@ def _quantile(
     value, other_sizes, size = _flattened(operand(x, operation), axis, keepdims, operation)
     if not size:
         raise ShapeError(f"{operation}: there are no elements over axis={axis}.")
-    table = sort(value, axis=0, descending=False)
+    choice(method, (*_CONTINUOUS, *_BETWEEN, *_STEPS), operation, "the method")
+    table = ordered_columns(value, _neighbours(q, size, method)[0])
     result = _interpolated(table, q, weak, size, method, operation)
     return _unless_nan(result, table, size, shape_of(q) + other_sizes)
 
@@ -315,10 +318,10 @@ def _weighted(
     below = cast(share < bound, dtype=np.dtype(np.intp))
     place = reduce_sum(below, axis=(len(shape_of(q)),), keepdims=False)
     count = _numbers_in(table) if leaves_nan_out else np.asarray(size)
-    result = _elements(table, minimum(place, maximum(count - 1, 0)), count)
+    result = _elements(OrderedColumns(table), minimum(place, maximum(count - 1, 0)), count)
     if leaves_nan_out:
         return _unless_none(result, count, shape_of(q) + other_sizes)
-    return _unless_nan(result, table, size, shape_of(q) + other_sizes)
+    return _unless_nan(result, OrderedColumns(table), size, shape_of(q) + other_sizes)
 
 
 def _spread_weights(
@@ -350,27 +353,37 @@ def _spread_weights(
     return broadcast_to(amounts, shape=shape)
 
 
+def _neighbours(q: Value, size: Value, method: str) -> tuple[tuple[Value, ...], Value]:
+    """The places of the elements that a quantile depends on, and its position among them."""
+    if method in _STEPS or (method == "linear" and dtype_of(q).kind in "biu"):
+        place = _step(q, size, method) if method in _STEPS else (size - 1) * q
+        return (_clipped_to_size(place, size),), place
+    position = _position(q, size, method)
+    below = floor(position)  # both are the last element beyond the end
+    return tuple([_clipped_to_size(place, size) for place in (below, below + 1)]), position
+
+
 def _interpolated(
-    table: Value, q: Value, weak: bool, size: Value, method: str, operation: str
+    table: OrderedColumns, q: Value, weak: bool, size: Value, method: str, operation: str
 ) -> Value:
     """Quantiles of sorted columns, whose first ``size`` elements count. If ``size`` differs by
     column, ``q`` has an axis for each axis of the columns."""
     choice(method, (*_CONTINUOUS, *_BETWEEN, *_STEPS), operation, "the method")
-    if method in _STEPS or (method == "linear" and dtype_of(q).kind in "biu"):
-        place = _step(q, size, method) if method in _STEPS else (size - 1) * q
-        return _unless_order_is_nan(_elements(table, _clipped_to_size(place, size), size), q, size)
-    if dtype_of(table).kind == "b":
+    places, position = _neighbours(q, size, method)
+    if len(places) == 1:
+        return _unless_order_is_nan(_elements(table, *places, size), q, size)
+    if dtype_of(table.columns).kind == "b":
         raise DtypeError(f"{operation}: cannot interpolate booleans; cast them to floats.")
-    position = _position(q, size, method)
-    below = floor(position)  # both are the last element beyond the end
-    low, high = (_clipped_to_size(place, size) for place in (below, below + 1))
+    low, high = places
     fraction = position - low
     if method == "averaged_inverted_cdf":
         fraction = cast(where(equal(fraction, 0), 0.5, 1.0), dtype=dtype_of(position))
-    kind = np.result_type(dtype_of(table), 0.0 if weak else dtype_of(fraction))
+    kind = np.result_type(dtype_of(table.columns), 0.0 if weak else dtype_of(fraction))
     fraction = cast(fraction, dtype=kind)  # a Python number takes the elements' dtype
     if type(size) is int:
-        fraction = reshape(fraction, shape=shape_of(fraction) + (1,) * (len(shape_of(table)) - 1))
+        fraction = reshape(
+            fraction, shape=shape_of(fraction) + (1,) * (len(shape_of(table.columns)) - 1)
+        )
     first, last = (cast(_elements(table, place, size), dtype=kind) for place in (low, high))
     # Start at the nearer end, as NumPy does, so that both ends are exact.
     gap = last - first
@@ -393,24 +406,25 @@ def _clipped_to_size(place: Value, size: Value) -> Value:
     return fmin(fmax(place, 0), size - 1)
 
 
-def _elements(table: Value, place: Value, size: Value) -> Value:
+def _elements(table: OrderedColumns, place: Value, size: Value) -> Value:
     """Elements of sorted columns: at the same place of all columns, or at a place for each."""
     chosen = cast(place, dtype=np.dtype(np.intp))
     if type(size) is int:
-        return gather(table, chosen, axis=0, unique=False)
-    shape, others = shape_of(chosen), shape_of(table)[1:]
+        return gather(table.columns, table.rows(chosen), axis=0, unique=False)
+    shape, others = shape_of(chosen), shape_of(table.columns)[1:]
     rows = reshape(chosen, shape=(_count(shape, others), *others))
-    return reshape(take_along_axis(table, rows, 0), shape=shape)
+    return reshape(take_along_axis(table.columns, rows, 0), shape=shape)
 
 
 def _count(shape: tuple[int, ...], others: tuple[int, ...]) -> int:
     return int(np.prod(shape[: len(shape) - len(others)]))
 
 
-def _unless_nan(result: Value, table: Value, size: int, shape: tuple[int, ...]) -> Tensor:
+def _unless_nan(result: Value, table: OrderedColumns, size: int, shape: tuple[int, ...]) -> Tensor:
     """A reshaped result, with NaN where an element (sorted to the end) is NaN."""
-    if dtype_of(table).kind == "f":
-        top = gather(table, np.intp(size - 1), axis=0, unique=True)
+    if dtype_of(table.columns).kind == "f":
+        last = table.rows(np.intp(size - 1))
+        top = gather(table.columns, last, axis=0, unique=True)
         result = where(isnan(top), top, result)
     return wrap(reshape(result, shape=shape))
 

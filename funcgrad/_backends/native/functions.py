@@ -50,17 +50,18 @@ from funcgrad._backends.native.plan_steps import (
     Sorting,
     Step,
     Sweep,
-    WindowProduct,
 )
 from funcgrad._backends.native.planner import plan_of
 from funcgrad._backends.native.product_text import write_product
 from funcgrad._backends.native.random_text import write_drawing
+from funcgrad._backends.native.rank_text import write_ranks
 from funcgrad._backends.native.row_text import write_row_product
 from funcgrad._backends.native.same_bits import AddingLoop
 from funcgrad._backends.native.selection_text import write_selection
 from funcgrad._backends.native.sharing import LARGE, SMALL
-from funcgrad._backends.native.sort_planning import selects
+from funcgrad._backends.native.sort_planning import narrows, selects
 from funcgrad._backends.native.sort_text import write_sorting
+from funcgrad._backends.native.window_steps import WindowProduct
 from funcgrad._backends.native.window_text import write_window_product
 from funcgrad._hooks.requested_checks import is_verified
 from funcgrad._programs.equation import Guard
@@ -140,7 +141,10 @@ _OF_PYTHON: Final = frozenset({"call_back", "has_raised"})
 
 def _write_order(site: FunctionSite, step: Sorting) -> None:
     shape = site.plan.specs[step.equation.operands[0]].shape
-    (write_selection if selects(step.form, shape) else write_sorting)(site, step)
+    if step.form.ranks is not None and narrows(step.form, shape):
+        write_ranks(site, step)
+    else:
+        (write_selection if selects(step.form, shape) else write_sorting)(site, step)
 
 
 _ON_STACK: Final = 128

@@ -31,7 +31,13 @@ from funcgrad._backends.native.thread_pool import POOL, has_threads
 from funcgrad._backends.step_sums import sum_after_loops
 from funcgrad._base.locks import cached_property, uninterrupted
 from funcgrad._core.primitive import Primitive
-from funcgrad._core.structure.structures import Contraction, Elementwise, Movement, Reduction
+from funcgrad._core.structure.structures import (
+    Contraction,
+    Elementwise,
+    Movement,
+    Opaque,
+    Reduction,
+)
 from funcgrad._passes.in_place import change_in_place
 from funcgrad._passes.pipeline import optimize
 from funcgrad._passes.trials_of_passes import tried
@@ -175,6 +181,8 @@ def _lacks(operation: Primitive) -> bool:
         return not isinstance(operation.evaluate, np.ufunc)
     if isinstance(structure, Reduction):
         return structure.fold is None
+    if isinstance(structure, Opaque) and structure.orders is not None:
+        return False
     return not isinstance(structure, (Movement, Contraction))
 
 

@@ -35,6 +35,7 @@ from funcgrad._backends.native.plan_steps import (
 from funcgrad._backends.native.same_bits import AddingLoop
 from funcgrad._backends.native.sharing import Sharing
 from funcgrad._backends.native.views import View, whole
+from funcgrad._backends.native.window_steps import WindowProduct
 from funcgrad._core.structure.structures import Loop
 
 Access: TypeAlias = tuple[View, int]
@@ -217,6 +218,9 @@ def _writes(step: Step, plan: NativePlan) -> Iterator[Access]:
     """The views that a step writes."""
     if isinstance(step, Nest):
         yield from [(view, _item(plan, variable)) for variable, view in step.stores.items()]
+        return
+    if isinstance(step, WindowProduct):
+        yield step.stored, _item(plan, step.variable)
         return
     for buffer in step.written:
         yield whole(buffer, plan.specs[buffer].shape), _item(plan, buffer)

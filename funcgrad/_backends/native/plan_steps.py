@@ -25,7 +25,7 @@ from funcgrad._core.specs import Shape, Spec
 from funcgrad._core.structure.factorizations import Factorization
 from funcgrad._core.structure.folds import Fold
 from funcgrad._core.structure.index_maps import Places
-from funcgrad._core.structure.structures import AlongAxis, Choice, Loop, Ordering, WindowProducts
+from funcgrad._core.structure.structures import AlongAxis, Choice, Loop, Ordering
 from funcgrad._programs.equation import Constant, Equation, Guard, exact_key
 from funcgrad._programs.program import Program
 
@@ -328,21 +328,6 @@ class GufuncLoop(EquationStep):
     ufunc: np.ufunc
     dtypes: tuple[np.dtype[Any], ...]
     raises: bool
-
-
-@dataclass(frozen=True, slots=True)
-class WindowProduct(EquationStep):
-    """Sums of products of elements of windows and of kernels.
-
-    Attributes
-    ----------
-    form : WindowProducts
-    shapes : mapping
-        The shapes of the arrays x, k and y by their letters; all have one further axis at least.
-    """
-
-    form: WindowProducts
-    shapes: Mapping[str, Shape]
 
 
 @dataclass(frozen=True, slots=True)

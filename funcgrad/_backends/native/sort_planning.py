@@ -32,6 +32,12 @@ Candidates are sorted twice, and once more for as many later ones as there is ro
 in random order, ``wanted * log(size / room)`` elements become candidates later.
 """
 
+SAMPLE: Final = 64
+"""From how many elements of a line a selection by ranks guesses where an element lies."""
+
+_LOOK: Final = 0.5
+"""The exchanges that take as long as the looks at an element, until few are left."""
+
 
 def sorts(plan: UnfinishedPlan, equation: Equation, structure: Opaque, variable: int) -> bool:
     """Plan a sort; returns whether it has code that is quicker than NumPy's."""
@@ -43,11 +49,11 @@ def sorts(plan: UnfinishedPlan, equation: Equation, structure: Opaque, variable:
         return False
     if not plan.is_emitted(equation, variable):
         return False
-    if 0 in spec.shape or form.wanted == 0:
+    if 0 in spec.shape or form.wanted == 0 or form.ranks == ():
         plan.append(Fill(variable))
         return True
     count = spec.shape[form.axis]
-    if selects(form, spec.shape):
+    if form.ranks is not None or selects(form, spec.shape):
         plan.prepare(equation.operands)
         plan.append(Sorting(variable, equation, form))
         return True
@@ -73,6 +79,14 @@ def selects(form: Ordering, shape: Shape) -> bool:
     later = wanted * log(size / room) / (room - wanted)
     lanes = min(prod(shape) // size, 8)
     return _PASS * (2 + later) * exchanges(room) <= _PAIRS * exchanges(size) / lanes
+
+
+def narrows(form: Ordering, shape: Shape) -> bool:
+    """Whether selecting elements by their ranks is quicker than a network."""
+    size = shape[form.axis]
+    lanes = min(prod(shape) // size, 8)
+    ranks = len(form.ranks or ())
+    return size + ranks * (_LOOK * size + exchanges(SAMPLE)) <= exchanges(size) / lanes
 
 
 def candidates(count: int) -> int:

@@ -42,7 +42,10 @@ class _SortWriter:
         self._site, self._step, self._form = site, step, step.form
         self._dtype = np.dtype(np.uint8) if spec.dtype.kind == "b" else spec.dtype
         self._count = spec.shape[step.form.axis]
-        self._wanted = self._count if step.form.wanted is None else step.form.wanted
+        self._ranks, wanted = step.form.ranks, step.form.wanted
+        self._wanted = self._count if wanted is None else wanted
+        if self._ranks is not None:
+            self._wanted = len(self._ranks)
         self._outer = prod(spec.shape[: step.form.axis])
         self._inner = prod(spec.shape[step.form.axis + 1 :])
         self._key = _INT32 if self._dtype.itemsize <= 4 else _INT64
@@ -115,7 +118,10 @@ class _SortWriter:
             return ()
 
         def write(index: str, _: Sequence[str]) -> Sequence[str]:
-            number = lines.op(f"add i64 {index}, {skipped}") if skipped else index
+            write_at(index, lines.op(f"add i64 {index}, {skipped}") if skipped else index)
+            return ()
+
+        def write_at(index: str, number: str) -> None:
             offset = lines.times(number, lanes.width)
             element = self._element(Registers(lines, lanes.width), offset)
             place = index
@@ -127,7 +133,6 @@ class _SortWriter:
                 size = element.dtype.itemsize
                 begin = lines.address(target, lines.times(at(place, to), size))
                 lanes.scattered(begin, element, self._wanted)
-            return ()
 
         lines.counted(count, read)
         if count > 1:
@@ -137,7 +142,10 @@ class _SortWriter:
                 f"call void @{function}(ptr {self._keys}, ptr {self._order}, i64 {count}, i64"
                 f" {1 << levels - 1}, i64 {levels})"
             )
-        lines.counted(self._wanted, write)
+        if self._ranks is None:
+            lines.counted(self._wanted, write)
+        for index, rank in enumerate(self._ranks or ()):
+            write_at(str(index), str(rank))
 
     def _element(self, lanes: Lanes, offset: str) -> Value:
         """An element of the result."""
@@ -146,7 +154,7 @@ class _SortWriter:
         entry = lanes.load(self._keys, self._entry, offset)
         if self._is_joined:
             return entry & 0xFFFFFFFF
-        return _element_of(lanes, entry, self._dtype)
+        return element_of(lanes, entry, self._dtype)
 
 
 def key_of(lanes: Lanes, x: Value, key: np.dtype[Any]) -> Value:
@@ -160,7 +168,7 @@ def key_of(lanes: Lanes, x: Value, key: np.dtype[Any]) -> Value:
     return lanes.astype(x, key)
 
 
-def _element_of(lanes: Lanes, key: Value, dtype: np.dtype[Any]) -> Value:
+def element_of(lanes: Lanes, key: Value, dtype: np.dtype[Any]) -> Value:
     """The elements of keys."""
     if dtype.kind == "f":
         register = np.dtype(np.float32) if dtype.itemsize == 2 else dtype

@@ -33,6 +33,7 @@ from funcgrad._backends.native.plan_steps import (
 from funcgrad._backends.native.registers import Registers
 from funcgrad._backends.native.split_nests import MovedBox, split_nests
 from funcgrad._backends.native.views import View, merged, whole
+from funcgrad._backends.native.window_steps import leave_out_borders
 from funcgrad._core.specs import Shape, Spec
 from funcgrad._programs.equation import Equation, Guard
 from funcgrad._programs.program import Program
@@ -127,6 +128,7 @@ class UnfinishedPlan:
         self._repeat([*outputs, *guarded])
         self._store([*outputs, *guarded])
         self._split({*outputs, *guarded})
+        leave_out_borders(self.steps, self.views, {*outputs, *guarded})
         guards: dict[int, list[Guard]] = {}
         for guard in self.program.guards:
             view = self.views[guard.variable]

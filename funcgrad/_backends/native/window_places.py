@@ -11,7 +11,7 @@ from itertools import accumulate
 from math import prod
 
 from funcgrad._backends.native.function_text import FunctionText
-from funcgrad._backends.native.plan_steps import WindowProduct
+from funcgrad._backends.native.window_steps import WindowProduct
 
 
 class WindowSizes:

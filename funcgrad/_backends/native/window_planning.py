@@ -13,9 +13,10 @@ import numpy as np
 from funcgrad._backends.native.instructions import NotEmitted, Value, unknown
 from funcgrad._backends.native.lanes import Lanes
 from funcgrad._backends.native.nest_planning import join, neutral_of
-from funcgrad._backends.native.plan_steps import BoundFormula, Fill, Member, WindowProduct
+from funcgrad._backends.native.plan_steps import BoundFormula, Fill, Member
 from funcgrad._backends.native.unfinished_plan import UnfinishedPlan
 from funcgrad._backends.native.views import View
+from funcgrad._backends.native.window_steps import WindowProduct
 from funcgrad._core.specs import Spec
 from funcgrad._core.structure.folds import Fold
 from funcgrad._core.structure.structures import Opaque, Reduction

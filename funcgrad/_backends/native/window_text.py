@@ -20,9 +20,9 @@ from funcgrad._backends.native.floats import Floats, float_vectors
 from funcgrad._backends.native.function_site import FunctionSite
 from funcgrad._backends.native.instructions import Value
 from funcgrad._backends.native.packed_products import DEPTH, panel_vectors, transposed_packing
-from funcgrad._backends.native.plan_steps import WindowProduct
 from funcgrad._backends.native.views import repeated
 from funcgrad._backends.native.window_places import WindowSizes, loops, place_of, strides_of
+from funcgrad._backends.native.window_steps import WindowProduct
 from funcgrad._backends.native.window_writer import WindowWriter
 
 _ROWS: Final = 12
@@ -239,13 +239,15 @@ class _SpreadWriter(WindowWriter):
         w, one = self.windows, self.one
         target = out if w.has_phases else x
         across: int | str = tables[1] if w.has_phases else 1
+        begin, end = self.step.span or (0, w.area)
 
-        def panel(first: str, vectors: int, last: int) -> None:
+        def panel(number: str, vectors: int, last: int) -> None:
+            first = self.lines.op(f"add i64 {number}, {begin}") if begin else number
             left = factors, w.taps * w.filters, across
             right, result = (one.at(y, first), tables[0]), (one.at(target, first), w.area)
             self.multiply(left, right, result, (w.channels, count), (vectors, last))
 
-        self.panels(w.area, panel)
+        self.panels(end - begin, panel)
         if not w.has_phases:
             return
 

@@ -19,8 +19,8 @@ from funcgrad._backends.native.packed_products import (
     transposed_packing,
     vector_width,
 )
-from funcgrad._backends.native.plan_steps import WindowProduct
 from funcgrad._backends.native.window_places import WindowSizes, loops, place_of, strides_of
+from funcgrad._backends.native.window_steps import WindowProduct
 from funcgrad._core.specs import Shape
 
 BYTES: Final = 400

@@ -62,6 +62,8 @@ def _ordered(writer: XlaWriter, form: Ordering, x: Array, spec: Spec) -> Array:
     if form.wanted is not None:
         first = x.shape[axis] - form.wanted if form.last else 0
         out = writer.sliced(out, axis, first, form.wanted)
+    if form.ranks is not None:
+        out = lax.concatenate([writer.sliced(out, axis, k, 1) for k in form.ranks], axis)
     return writer.cast_to(out, spec.dtype)
 
 

@@ -76,6 +76,8 @@ class Ordering(NamedTuple):
         Of how many elements the result consists; of all if None.
     last : bool
         Whether these are the last of the order, not the first.
+    ranks : tuple of int, optional
+        The places, in ascending order, whose elements are the result; all if None.
     """
 
     axis: int
@@ -83,3 +85,4 @@ class Ordering(NamedTuple):
     places: bool
     wanted: int | None = None
     last: bool = False
+    ranks: tuple[int, ...] | None = None

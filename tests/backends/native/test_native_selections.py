@@ -10,6 +10,8 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad._backends.native.sort_planning import selects
 from funcgrad._core.structure.structures import Ordering
+from funcgrad._primitives.ranking import places_of_ranked, ranked
+from tests.backends.native.other_machines import OTHERS, machine_code_of
 
 Array = np.ndarray[Any, Any]
 
@@ -142,3 +144,72 @@ def test_selections_in_batches_loops_and_gradients() -> None:
     ):
         got, expected = fg.jit(f, backend="native")(argument), f(argument)
         np.testing.assert_allclose(got, expected, rtol=1e-14)
+
+
+def at_ranks(x: Any, axis: int, kth: tuple[int, ...]) -> Any:
+    """The elements with some ranks, and their places."""
+    values = ranked(x, axis=axis, kth=kth)
+    return values, places_of_ranked(x, values, axis=axis, kth=kth)
+
+
+@pytest.mark.parametrize("kind", ["plain", "special", "equal", "rising", "falling", "ties"])
+@pytest.mark.parametrize("dtype", ["f4", "f8", "f2", "i4", "u8", "i2", "u1", "?"])
+def test_elements_at_ranks_are_the_stable_sort_s(kind: str, dtype: str) -> None:
+    many = dtype in ("f4", "f8") and kind in ("special", "ties")
+    for shape, axis in (((700,), 0), ((3, 65), 1), ((2, 1500, 1), 1), ((70, 2), 0))[
+        : 4 if many else 1
+    ]:
+        if dtype == "?":
+            x = lines(kind if kind != "special" else "ties", "i2", shape) > 0
+        else:
+            x = lines(kind, dtype, shape)
+        size = shape[axis]
+        kth = (0, 1, size // 3, size // 2, size - 1)
+        order = np.take(np.argsort(x, axis, kind="stable"), kth, axis)
+        expected = np.take_along_axis(x, order, axis), order
+        native: Any = fg.jit(lambda x, a=axis, kth=kth: at_ranks(x, a, kth), backend="native")
+        for got in (at_ranks(x, axis, kth), native(x)):
+            for one, other in zip(got, expected, strict=True):
+                assert_array_equal(one, other, err_msg=f"{shape} {axis}")
+        assert native.lower(x).source.splitlines()[0] == "; called back: nothing"
+
+
+@pytest.mark.parametrize("machine", OTHERS, ids=str)
+def test_ranks_on_other_processors(machine: Any) -> None:
+    for dtype in ("f4", "f8"):
+        x = lines("special", dtype, (1000,))
+        out = machine_code_of(lambda x: ranked(x, axis=0, kth=(3, 500)), x, machine=machine)
+        assert_array_equal(out[0], np.sort(x)[[3, 500]])
+
+
+def test_bounds_that_do_not_narrow_a_line_down() -> None:
+    """A sample that never holds what is wanted, and keys that lie side by side."""
+    x = np.ones(64 * 40)
+    x[1::40], x[2::40] = np.nextafter(1.0, 2.0), -np.inf
+    kth = (0, 63, 64, 1280, 2496, 2559)
+    run: Any = fg.jit(lambda x: ranked(x, axis=0, kth=kth), backend="native")
+    assert_array_equal(run(x), np.sort(x)[[*kth]])
+    wide = np.array([2.0**k * s for k in range(-640, 640) for s in (-1.0, 1.0)])
+    assert_array_equal(run(wide), np.sort(wide)[[*kth]])
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        fnp.median,
+        lambda x: fnp.quantile(x, [0.1, 0.5, 0.9]),
+        lambda x: fnp.percentile(x, 37, method="higher"),
+        lambda x: fnp.median(fnp.reshape(x, (2, 1000)), axis=1),
+        fg.grad(lambda x: fnp.quantile(x, 0.3) * fnp.median(x)),
+        fg.vmap(fg.grad(fnp.median)),
+        fg.grad(lambda x: fnp.sum(fnp.partition(x, 9)[:9] ** 2)),
+    ],
+)
+def test_medians_of_long_lines_are_not_called_back(wanted: Any) -> None:
+    x = np.random.default_rng(5).permutation(2000) / 7 - 90.0
+    x = x.reshape(2, 1000) if "vmap" in str(wanted) else x
+    run = fg.jit(wanted, backend="native")
+    np.testing.assert_allclose(run(x), wanted(fg.tensor(x)), rtol=1e-14)
+    lowered = run.lower(x)
+    assert lowered.source.splitlines()[0] == "; called back: nothing"
+    assert "sort x" not in str(lowered.optimized)

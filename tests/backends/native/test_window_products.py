@@ -14,6 +14,9 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import nn
 from funcgrad._backends.native.native_backend import NATIVE
+from funcgrad._backends.native.planner import plan_of
+from funcgrad._backends.native.window_steps import WindowProduct
+from funcgrad._passes.pipeline import optimize
 from funcgrad._primitives.convolution import convolve, correlate, spread
 from funcgrad._primitives.sequences import convolve_rows
 from funcgrad._primitives.sliding import overlapped, window_shares, window_sums
@@ -281,3 +284,42 @@ def test_products_of_half_precision_are_rounded_once() -> None:
         np.testing.assert_array_equal(
             fg.jit(gradient, backend="native")(x, special), gradient(x, special)
         )
+
+
+def _planned(f: Callable[..., Any], *args: Any) -> list[Any]:
+    """The steps of a function that multiply windows."""
+    steps = plan_of(NATIVE.prepare(optimize(fg.program(f)(*args)), False)).steps
+    return [step for step in steps if isinstance(step, WindowProduct)]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("key", [np.s_[1:9, 1:9], np.s_[:, 2:], np.s_[8::-2, 3], np.s_[::2, -1:]])
+def test_places_that_nobody_reads_are_left_out(key: Any, dtype: Any) -> None:
+    rng = np.random.default_rng(8)
+    y, k = [rng.standard_normal(s).astype(dtype) for s in ((2, 4, 8, 8), (4, 3, 3, 3))]
+
+    def f(y: Any, k: Any) -> Any:
+        options: Any = {"strides": (1, 1), "dilations": (1, 1), "groups": 1}
+        return fnp.asarray(spread(y, k, shape=(10, 10), **options))[:, :, *key]
+
+    (step,) = _planned(f, y, k)
+    flat = np.arange(100).reshape(10, 10)[key]
+    span = int(flat.min()), int(flat.max()) + 1
+    assert step.span == (() if span == (0, 100) else span)
+    run, eps = fg.jit(f, backend="native"), np.finfo(dtype).eps
+    np.testing.assert_allclose(run(y, k), f(y, k), atol=200 * eps)
+    k[1, 2, 0, 1] = np.inf  # called back, which writes all places
+    np.testing.assert_allclose(run(y, k), f(y, k), atol=200 * eps)
+
+
+def test_places_that_somebody_reads_are_computed() -> None:
+    y, k = np.ones((1, 1, 4)), np.ones((1, 1, 3))
+
+    def f(y: Any, k: Any) -> Any:
+        out = fnp.asarray(spread(y, k, shape=(6,), strides=(1,), dilations=(1,), groups=1))
+        return out[..., 1:5], fnp.sum(out[..., 3:]), out[..., ::-1][..., :2]
+
+    (step,) = _planned(f, y, k)
+    assert step.span == (1, 6)
+    for got, expected in zip(fg.jit(f, backend="native")(y, k), f(y, k), strict=True):
+        np.testing.assert_array_equal(got, expected)
