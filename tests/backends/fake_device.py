@@ -37,11 +37,11 @@ class Chip:
     __slots__ = ("__weakref__", "_counts", "_sealed")
 
     def __init__(self, array: Raw, counts: Counts) -> None:
+        self._counts = counts
+        counts.alive += 1
         stored = np.array(array)
         stored.setflags(write=False)
         self._sealed = lambda key: stored if key is _KEY else None
-        self._counts = counts
-        counts.alive += 1
         counts.allocations += 1
 
     def __del__(self) -> None:
