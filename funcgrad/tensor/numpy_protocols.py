@@ -297,8 +297,16 @@ def _of_library(
     """
     leaves, structure = flatten((tuple(args), dict(kwargs)))
     tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
-    if not tensors or any(map(_is_traced, tensors)):
+    traces = [tensor._trace for tensor in tensors if tensor._trace is not None]
+    if not tensors or any(not trace.is_remote for trace in traces):
         raise error()
+    if traces:
+        owner = getattr(function, "__self__", None)  # a ufunc, of its method
+        name = getattr(owner if isinstance(owner, np.ufunc) else function, "__name__", "it")
+        raise UnknownFunctionError(
+            f"{name} is not available on {traces[0].title}: copy the tensors to the host, by"
+            " fg.get, or compose it from funcgrad.numpy's functions."
+        )
     positional, named = unflatten(structure, [_plain(leaf) for leaf in leaves])
     return _wrapped(function(*positional, **named))
 
