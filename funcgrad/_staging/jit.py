@@ -313,8 +313,16 @@ class Jitted(DirectlyCalled, Generic[P, R]):
         ArgumentError
             The function runs without being staged: it closes over a traced value.
         """
-        staged = self._staged(args, kwargs)
+        _, trees = split_static(self._function, self._static, args, kwargs)
+        leaves, structure = pytrees.flatten(trees)
+        values = self._values(leaves, structure, ())
+        device = self._at.of(values, structure)
+        staged = self._staged(args, kwargs, device)
         optimized = optimize(staged, self._relaxed)
+        if not optimized.is_raw:
+            device = self._at.closed_over(optimized, device, leaves, structure)
+        if device is not None:
+            return Lowered(staged, device.prepared(optimized, self._relaxed), device.backend)
         if not optimized.is_raw:
             raise ArgumentError(
                 f"jit: {self.__name__} closes over a value that is being traced, and runs without"

@@ -19,7 +19,9 @@ from funcgrad.numpy.options import checked_device, placed
 from funcgrad.tensor.tensor import Tensor, tensor
 
 
-def from_dlpack(x: object, /, *, device: DeviceLike | None = None, copy: bool | None = None) -> Tensor:
+def from_dlpack(
+    x: object, /, *, device: DeviceLike | None = None, copy: bool | None = None
+) -> Tensor:
     """Make a tensor from another library's array.
 
     A tensor is returned unchanged, and a read-only NumPy array is shared. Any other array is

@@ -116,7 +116,11 @@ class Device(Trace):
         value = concrete(operand(leaf, operation))
         if type(value) is Resident:
             if value._trace is self or self.backend is None:
-                return value if self.backend is not None else wrap(value._reveal(operation, exact=True))
+                return (
+                    value
+                    if self.backend is not None
+                    else wrap(value._reveal(operation, exact=True))
+                )
             if value._trace.backend is self.backend:  # with the other answer to calls_host
                 return self.follow(spec_of(value))(value._value.handle, value._value.origin)
             value = value._reveal(operation, exact=True)
@@ -274,6 +278,12 @@ class Device(Trace):
                 return inner(*inputs, *handles)
 
         return Compiled(run, warns=False, is_fresh=True, follow=self.follow)
+
+    def prepared(self, program: Program, relaxed: bool) -> Program:
+        """A program as this device's backend prepares it; its constants that are on the device are
+        further inputs."""
+        prepared: Program = self.backend.prepare(_without_residents(program)[0], relaxed)
+        return prepared
 
     # How it works.
 
@@ -450,12 +460,12 @@ def check_constant(operation: str, device: Device, origin: str) -> None:
         array = _array_of(leaf)
         if array is not None and array.ndim:
             is_key = (array.shape, array.dtype) == ((2,), np.uint64)
+            what, name = ("a key", "key") if is_key else (f"an array of shape {array.shape}", "x")
             raise DeviceError(
-                f"{operation}: {'a key' if is_key else f'an array of shape {array.shape}'} is on the"
-                f" host, another value on {device.name}"
+                f"{operation}: {what} is on the host, another value on {device.name}"
                 f"{f' (put there at {origin})' if origin else ''}. Arrays are not copied silently:"
-                f" write fg.put({'key' if is_key else 'x'}, {device.name!r}), before a loop if there"
-                " is one. Python numbers and arrays without axes may be on the host."
+                f" write fg.put({name}, {device.name!r}), before a loop if there is one. Python"
+                " numbers and arrays without axes may be on the host."
             )
 
 

@@ -237,8 +237,8 @@ def splu(A: Any) -> SparseLU:  # SciPy's name
     factors = _factors(matrix, layout)
     if (device := device_below(matrix.data)) is not None:
         raise DeviceError(
-            f"splu: the matrix is on {device.title}, and SciPy's factors are on the host. Copy it by"
-            " fg.get, or use spsolve(A, b)."
+            f"splu: the matrix is on {device.title}, and SciPy's factors are on the host. Copy it"
+            " by fg.get, or use spsolve(A, b)."
         )
     if factors is None:
         raise TracerError(
