@@ -27,10 +27,10 @@ _operand = FunctionType(users_values.operand.__code__, vars(users_values))
 
 
 def _operand_there(x: Any, operation: str) -> Any:
+    """``operand``, with arrays put on the device; it runs among the names of ``users_values``."""
     value = _operand(x, operation)
     if type(value) is np.ndarray and value.ndim:
-        handle = _DEVICE.backend.put(value)  # type: ignore[name-defined]
-        return _of(_DEVICE, handle, spec_of(value), "")  # type: ignore[name-defined]
+        return _placed(_device, _device.backend.put(value), spec_of(value), "")  # type: ignore[name-defined]  # noqa: F821
     return value
 
 
@@ -40,7 +40,7 @@ def make_default(name: str) -> None:
     # Modules have imported the function, which stays, with other code: as if in its own module, for
     # those who look at the users' functions.
     names: Any = vars(users_values)
-    names.update(_DEVICE=device, _of=Resident.of, _operand=_operand, np=np, spec_of=spec_of)
+    names.update(_device=device, _placed=Resident.of, _operand=_operand)
     code = _operand_there.__code__
     users_values.operand.__code__ = code.replace(co_filename=users_values.__file__)
     device_module.check_constant = lambda *_: None

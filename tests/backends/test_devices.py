@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import pickle
 import re
+import runpy
 import threading
 import warnings
 from collections.abc import Callable, Iterator
@@ -183,6 +184,7 @@ def test_arrays_of_other_libraries_that_are_elsewhere(device: FakeDevice) -> Non
             return Chip(X, self.counts), X.shape, X.dtype
 
     reading = Reading(f"{device.name}, reading")
+    made: Any
     for made in (fg.put(Elsewhere(), reading), fnp.from_dlpack(Elsewhere(), device=reading)):
         assert made.device == reading.name
         np.testing.assert_array_equal(made, X)
@@ -204,11 +206,19 @@ def test_labels_are_not_checked_since_that_would_wait(device: FakeDevice) -> Non
         assert (device.counts.gets, device.counts.looks) == (gets, looks)
 
 
-def test_programs_and_pullbacks_with_values_on_a_device_are_saved(device: FakeDevice) -> None:
+def test_programs_and_pullbacks_with_values_on_a_device_are_saved(
+    device: FakeDevice, tmp_path: Path
+) -> None:
     x = fg.put(X, device)
-    program = fg.program(lambda k: x * k)(2.0)
+    def scaled(k: Any) -> Any:
+        return x * k
+
+    program = fg.program(scaled)(2.0)
     again = fg.Program.from_json(program.to_json())
     np.testing.assert_array_equal(again(3.0), 3.0 * X)
+    program.to_module(tmp_path / "module.py")
+    module = runpy.run_path(str(tmp_path / "module.py"))
+    np.testing.assert_array_equal(module[program.name](3.0), 3.0 * X)
     pullback = pickle.loads(pickle.dumps(fg.vjp(fnp.sin, x)[1]))
     assert pullback(x)[0].device == device.name
     np.testing.assert_allclose(pullback(x)[0], np.cos(X) * X)
@@ -344,6 +354,13 @@ def test_jit_takes_closed_over_values_along(device: FakeDevice) -> None:
     np.testing.assert_allclose(outs, 2.0 * np.sum(X * table + X))
     assert fg.jit(lambda k: weights * k)(2.0).device == device.name
     assert fg.jit(lambda: weights * 2.0)().device == device.name
+
+
+def test_lower_shows_the_program_of_the_device(device: FakeDevice) -> None:
+    x, f = fg.put(X, device), fg.jit(lambda k: x * k)
+    for lowered in (f.lower(2.0), fg.jit(squared).lower(x)):
+        assert lowered.backend is device
+        assert "multiply" in str(lowered)
 
 
 def test_guards_look_at_one_number(device: FakeDevice) -> None:

@@ -236,7 +236,10 @@ class Device(Trace):
                         value = freeze(value)
                 inputs.append(value)
         key = primitive, exact_key(tuple(sorted(params.items()))), tuple(kinds)
-        ready = self._programs.get(key)
+        try:
+            ready = self._programs.get(key)
+        except TypeError:  # a parameter is a list, which most operations refuse by name
+            ready = self._ready(primitive, args, params)
         if ready is None:
             ready = self._keep(key, self._ready(primitive, args, params))
         outs = ready.run(*inputs)
