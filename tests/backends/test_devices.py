@@ -210,6 +210,7 @@ def test_programs_and_pullbacks_with_values_on_a_device_are_saved(
     device: FakeDevice, tmp_path: Path
 ) -> None:
     x = fg.put(X, device)
+
     def scaled(k: Any) -> Any:
         return x * k
 
