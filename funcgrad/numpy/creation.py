@@ -329,9 +329,8 @@ def full(
     wanted = shape_argument(shape, "full")
     if broadcast_shapes("full", shape_of(value), wanted) != wanted:
         raise ShapeError(f"full: a value of shape {shape_of(value)} does not fit {wanted}.")
-    if chosen is not None:
-        value = placed(tensor(value), chosen, "full")
-    return wrap(broadcast_to(value, shape=wanted))
+    there = placed(tensor(value), chosen, "full") if chosen is not None else value
+    return wrap(broadcast_to(there, shape=wanted))
 
 
 def _float_dtype(dtype: DTypeLike | None, operation: str) -> np.dtype[Any]:
