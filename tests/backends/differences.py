@@ -6,7 +6,7 @@ it is skipped; elsewhere it has to fail.
 
 >>> reason, is_run = listed("--device fake")["tests/backends/native"]
 >>> is_run, reason
-(False, 'Machine code and other backends of the host')
+(False, 'About the host: its machine code, its backends, and `fg.compat.autograd`, which returns arrays of NumPy')
 """
 
 from __future__ import annotations
