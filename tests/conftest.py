@@ -18,7 +18,8 @@ Functions that are jitted without naming a backend have the default one, or the 
     python -m pytest --backend numpy
 
 Arrays that are passed to the library are put on a device, with the tests' own device "fake", or
-another of ``fg.devices()``. Some tests fail then: `tests/backends/on_devices.md` says why::
+another of ``fg.devices()``. `tests/backends/on_devices.md` lists the tests that fail then, and why;
+a listed test that passes is an error::
 
     python -m pytest --device fake
 
@@ -56,6 +57,7 @@ from funcgrad._backends import choice
 from funcgrad._base import interpreters
 from funcgrad._staging.jit import JitWarning
 from tests import together
+from tests.backends.differences import mark
 
 sys.dont_write_bytecode = False
 
@@ -118,6 +120,7 @@ def pytest_configure(config: pytest.Config) -> None:
         from tests.backends.default_device import make_default
 
         make_default(config.getoption("device"))
+        config.addinivalue_line("filterwarnings", "ignore::funcgrad.errors.DeviceWarning")
 
 
 def _import_all() -> None:
@@ -159,6 +162,12 @@ class _Collected:
     def __init__(self, config: pytest.Config) -> None:
         self._leaves_out_slow = config.getoption("markexpr") == "not slow"
         self._paths: list[str] = config.getini("testpaths")
+        options = {"--device fake": "device", "--backend xla": "backend"}
+        self._differs = [
+            option
+            for option, name in options.items()
+            if option.split()[1] == config.getoption(name)
+        ]
         worker = getattr(config, "workerinput", {}).get("workerid")
         if worker == "gw1" and config.args == self._paths:
             config.args.reverse()  # so each of two processes reads what the other has compiled
@@ -179,7 +188,10 @@ class _Collected:
         ]
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Put the tests into one order, whatever order their files were read in."""
+        """Put the tests into one order, whatever order their files were read in; mark those that
+        differ on a device."""
+        for option in self._differs:
+            mark(items, option)
         items.sort(key=lambda item: [not item.nodeid.startswith(path) for path in self._paths])
 
 

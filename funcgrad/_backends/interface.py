@@ -200,6 +200,11 @@ class DeviceBackend(Backend, Protocol):
     a raw value of the input's shape and dtype, which ``run`` moves to the device. An output is a
     handle, or a Python number where the program's output is weak. Constants of the program are raw
     values; they are moved once. Without guards, ``run`` copies nothing to the host.
+
+    Two more members are optional. ``imported(array)`` copies an array of another library's, which
+    has ``__dlpack__``, and returns its handle, shape and dtype; without it, such an array has to be
+    in main memory. ``exported(handle)`` returns a copy that has ``__dlpack__``; without it, tensors
+    are exported from main memory.
     """
 
     @property

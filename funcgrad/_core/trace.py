@@ -360,12 +360,18 @@ def beside(raw: Raw, value: Value) -> Value:
     >>> beside(2.0, np.ones(3))
     2.0
     """
+    device = device_below(value)
+    return raw if device is None else device.constant(raw)
+
+
+def device_below(value: Value) -> Trace | None:
+    """The device of a tensor, or of the values that a tracer follows; None if it is the host."""
     while type(value) not in RAW:
         trace = value._trace
         if trace is not None and trace.is_remote:
-            return trace.constant(raw)
+            return trace
         value = value._value
-    return raw
+    return None
 
 
 def innermost(first: Trace, second: Trace) -> Trace:

@@ -147,7 +147,9 @@ def _spec_text(spec: Spec) -> str:
 def _constant_data(program: Program, number: int) -> Data:
     constant = program.constants[number]
     value = constant.value
-    if not constant.is_raw:
+    if not constant.is_raw and value._trace.is_remote:
+        value = value._reveal("to_json", exact=True)
+    elif not constant.is_raw:
         variable = len(program.inputs) + number
         readers = [
             k for k, equation in enumerate(program.equations) if variable in equation.operands

@@ -195,7 +195,9 @@ class Constant:
 
     def __str__(self) -> str:
         if not self.is_raw:
-            return f"{self.spec} of a transformation around"
+            trace: Any = self.value._trace
+            around = f"on {trace.title}" if trace.is_remote else "of a transformation around"
+            return f"{self.spec} {around}"
         array = np.asarray(self.value)
         if not array.ndim:
             return str(array.item())

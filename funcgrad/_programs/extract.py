@@ -22,7 +22,7 @@ from dataclasses import replace
 
 from funcgrad._core import pytrees
 from funcgrad._core.specs import Spec
-from funcgrad._programs.equation import Guard, exact_key
+from funcgrad._programs.equation import Constant, Guard, exact_key
 from funcgrad._programs.names import variable_names
 from funcgrad._programs.program import Program
 
@@ -140,3 +140,16 @@ def rewired(program: Program, inputs: Sequence[Spec], reads: Sequence[int]) -> P
         guards=tuple([replace(guard, variable=moved(guard.variable)) for guard in program.guards]),
         arguments=pytrees.of_arguments(len(inputs)),
     )
+
+
+def fetched(program: Program) -> Program:
+    """The program, with constants that are on a device copied to main memory."""
+    if program.is_raw:
+        return program
+    return replace(program, constants=tuple([_fetched(c) for c in program.constants]))
+
+
+def _fetched(constant: Constant) -> Constant:
+    value = constant.value
+    is_there = not constant.is_raw and value._trace.is_remote
+    return Constant(value._reveal("a saved program", exact=True)) if is_there else constant

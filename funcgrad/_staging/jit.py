@@ -45,7 +45,7 @@ from funcgrad._staging import eagerness
 from funcgrad._staging.capture import Capture
 from funcgrad._staging.derived import Run, by_numpy
 from funcgrad._staging.entry import Form, argument_type, write_entry
-from funcgrad._staging.lowered import Failure, Lowered
+from funcgrad._staging.lowered import Failure, Lowered, lowered
 from funcgrad._staging.placed import Whereabouts, device_of_values, is_placed
 from funcgrad._staging.signature import Signature, make_variant
 from funcgrad._staging.static_arguments import (
@@ -313,15 +313,13 @@ class Jitted(DirectlyCalled, Generic[P, R]):
         ArgumentError
             The function runs without being staged: it closes over a traced value.
         """
-        staged = self._staged(args, kwargs)
+        _, trees = split_static(self._function, self._static, args, kwargs)
+        leaves, structure = pytrees.flatten(trees)
+        device = self._at.of(self._values(leaves, structure, ()), structure)
+        staged = self._staged(args, kwargs, device)
         optimized = optimize(staged, self._relaxed)
-        if not optimized.is_raw:
-            raise ArgumentError(
-                f"jit: {self.__name__} closes over a value that is being traced, and runs without"
-                " being staged."
-            )
-        backend = self._backend if self._backend.supports(optimized) else numpy_backend()
-        return Lowered(staged, backend.prepare(optimized, self._relaxed), backend)
+        device = self._at.closed_over(optimized, device, leaves, structure)
+        return lowered(self.__name__, staged, optimized, device or self._backend, self._relaxed)
 
     def _staged(
         self, args: Sequence[Any], kwargs: dict[str, Any], device: Device | None = None

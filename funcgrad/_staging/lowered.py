@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from funcgrad._backends.choice import numpy_backend
+from funcgrad._backends.devices.device import Device
 from funcgrad._backends.interface import Backend
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._passes.costs import Costs, costs
 from funcgrad._programs.program import Program
+from funcgrad.errors import ArgumentError
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,3 +65,23 @@ class Lowered:
             f"Lowered({self.program.name}: {len(self.program.equations)} equation(s),"
             f" {len(self.optimized.equations)} optimized, backend {self.backend.name!r})"
         )
+
+
+def lowered(
+    name: str, staged: Program, optimized: Program, place: Backend | Device, relaxed: bool
+) -> Lowered:
+    """The record of a program of a function, for a device or a backend.
+
+    Raises
+    ------
+    ArgumentError
+        The function closes over a traced value.
+    """
+    if isinstance(place, Device):
+        return Lowered(staged, place.prepared(optimized, relaxed), place.backend)
+    if not optimized.is_raw:
+        raise ArgumentError(
+            f"jit: {name} closes over a value that is being traced, and runs without being staged."
+        )
+    backend = place if place.supports(optimized) else numpy_backend()
+    return Lowered(staged, backend.prepare(optimized, relaxed), backend)

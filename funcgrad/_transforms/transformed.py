@@ -219,7 +219,8 @@ class LinearMap(Watched[..., Any]):
     def __reduce__(self) -> Any:
         residuals, aux = self.__tree_flatten__()
         for residual in residuals:
-            if isinstance(residual, Tensor) and residual._trace is not None:
+            trace = residual._trace if isinstance(residual, Tensor) else None
+            if trace is not None and not trace.is_remote:
                 raise ProgramError(
                     f"{self._operation}: one of its residuals belongs to a transformation that runs"
                     " around it, so its value cannot be saved. Return the residuals, which are the"

@@ -22,7 +22,7 @@ from funcgrad._base.floating_errors import ignoring
 from funcgrad._core import pytrees
 from funcgrad._core.primitive import Primitive
 from funcgrad._core.structure.structures import Trait
-from funcgrad._core.trace import NUMBERS, Raw, Trace, Value, begin_level, bind
+from funcgrad._core.trace import NUMBERS, RAW, Raw, Trace, Value, begin_level, bind
 from funcgrad._core.users_values import ArrayLike
 from funcgrad._hooks.key_uses import repetition
 from funcgrad._hooks.result_watch import watched_by
@@ -278,10 +278,11 @@ def _is_inexact(value: Raw) -> bool:
 
 
 def _widened(value: Raw) -> Raw:
-    """Convert a value to the higher precision; Python numbers stay."""
-    if type(value) in NUMBERS or value.dtype.char not in _WIDER:
+    """Convert a value, which may be on a device, to the higher precision; Python numbers stay."""
+    if type(value) in NUMBERS:
         return value
-    return value.astype(_WIDER[value.dtype.char])
+    raw: Raw = value if type(value) in RAW else np.asarray(value)[()]
+    return raw.astype(_WIDER[raw.dtype.char]) if raw.dtype.char in _WIDER else raw
 
 
 def _most(value: Raw) -> float:

@@ -214,6 +214,8 @@ def _absolute(atol: Any, system: System) -> Any:
     sizes = []
     for leaf, y in zip(leaves, system.start, strict=True):
         raw = concrete(operand(leaf, "solve_ivp: atol"))
+        if type(raw) not in RAW and raw._trace.is_remote:
+            raw = raw._reveal("atol", exact=True)
         known = type(raw) in RAW and dtype_of(raw).kind in "biuf"
         if not known or not np.all(np.asarray(raw) >= 0.0):
             raise placed(

@@ -12,7 +12,7 @@ import numpy as np
 from funcgrad._backends.devices.placement import get
 from funcgrad._backends.devices.resident import Resident
 from funcgrad._base.fast_dataclass import dataclass
-from funcgrad._core.trace import TracedValue
+from funcgrad._core.trace import TracedValue, Value
 from funcgrad._transforms.arguments import values_of
 from funcgrad.errors import ArgumentError, DtypeError, TracerError
 from funcgrad.io.atomic_files import checked_path, replacing
@@ -91,7 +91,7 @@ def snapshot(tree: object, metadata: Mapping[str, str], operation: str) -> Snaps
     """Convert a tree to arrays that never change: NumPy arrays are copied, tensors are not."""
     names, leaves, structure = named_leaves(tree, operation)
     leaves = [_in_native_order(leaf) for leaf in leaves]
-    values = values_of(operation, leaves, structure, lambda: "tree")
+    values = [_on_host(x) for x in values_of(operation, leaves, structure, lambda: "tree")]
     for name, value in zip(names, values, strict=True):
         if isinstance(value, TracedValue):
             raise TracerError(
@@ -125,9 +125,11 @@ def snapshot(tree: object, metadata: Mapping[str, str], operation: str) -> Snaps
     return Snapshot(arrays, {**texts, TEXTS_DIGEST: digest_of_texts(texts)})
 
 
+def _on_host(value: Value) -> Value:
+    return get(value)._value if type(value) is Resident else value
+
+
 def _in_native_order(leaf: object) -> object:
-    if isinstance(leaf, Resident):
-        return get(leaf)
     if isinstance(leaf, np.ndarray) and not leaf.dtype.isnative:
         return leaf.astype(leaf.dtype.newbyteorder("="))
     return leaf

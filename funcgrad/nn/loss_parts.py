@@ -13,7 +13,7 @@ import numpy as np
 
 import funcgrad.numpy as fnp
 from funcgrad._core.specs import Shape, dtype_of, shape_of
-from funcgrad._core.trace import RAW, concrete
+from funcgrad._core.trace import RAW, concrete, device_below
 from funcgrad._core.users_values import ArrayLike, operand
 from funcgrad._primitives.structural import cast
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
@@ -96,6 +96,8 @@ def check_classes(operation: str, labels: Tensor, classes: int, hint: str = "") 
     """
     raw = concrete(labels)
     bounds = f"{operation}: labels have to be from 0 to {classes - 1}"
+    if device_below(raw) is not None:
+        return labels
     if type(raw) not in RAW:
         is_class = (labels >= 0) & (labels < classes)
         more = f";{hint[:2].lower()}{hint[2:].rstrip('.')}" if hint else ""
@@ -107,10 +109,12 @@ def check_classes(operation: str, labels: Tensor, classes: int, hint: str = "") 
 
 
 def check_when_run(condition: Tensor, message: str, **values: Tensor) -> None:
-    """Check arguments whose values are not known yet, by ``fg.debug.check``."""
+    """Check arguments whose values are not known yet, by ``fg.debug.check``; not on a device, since
+    each call would wait for it."""
     from funcgrad.debug.checks import check  # loaded for traced arguments only
 
-    check(condition, message, **values)
+    if device_below(condition) is None:
+        check(condition, message, **values)
 
 
 def parameter(

@@ -13,6 +13,7 @@ from typing import Any, SupportsIndex
 import numpy as np
 from numpy.typing import DTypeLike
 
+from funcgrad._backends.devices.placement import DeviceLike
 from funcgrad._core.specs import ShapeLike, broadcast_shapes, dtype_of, shape_of
 from funcgrad._core.trace import RAW, beside, concrete
 from funcgrad._core.users_values import checked_dtype, explained, is_weak, operand
@@ -26,6 +27,7 @@ from funcgrad.numpy.options import (
     integer,
     natural,
     optional_dtype,
+    placed,
     shape_argument,
 )
 from funcgrad.tensor.tensor import ArrayLike, Tensor, tensor, wrap
@@ -34,7 +36,12 @@ from funcgrad.tensor.tensor import ArrayLike, Tensor, tensor, wrap
 
 
 def array(
-    object: ArrayLike, dtype: DTypeLike | None = None, *, copy: bool | None = True, ndmin: int = 0
+    object: ArrayLike,
+    dtype: DTypeLike | None = None,
+    *,
+    copy: bool | None = True,
+    ndmin: int = 0,
+    device: DeviceLike | None = None,
 ) -> Tensor:
     """Make a tensor from an array, a number or nested sequences: ``fg.tensor``.
 
@@ -47,6 +54,8 @@ def array(
         Ignored: writable memory is copied, read-only memory is shared.
     ndmin : int
         The least number of axes; axes of size 1 are added in front.
+    device : Device, str or DeviceBackend, optional
+        One of ``fg.devices()``, or its name; by default tensors stay where they are.
 
     Returns
     -------
@@ -57,11 +66,12 @@ def array(
     >>> array([1, 2], ndmin=2)
     Tensor([[1, 2]])
     """
-    made, least = tensor(object, dtype), integer(ndmin, "array", "ndmin")
-    if made.ndim >= least:
-        return made
+    chosen, least = checked_device(device, "array"), integer(ndmin, "array", "ndmin")
     if least > 64:
         raise ShapeError(f"array: an array has 64 axes at most, not ndmin={least}.")
+    made = placed(tensor(object, dtype), chosen, "array")
+    if made.ndim >= least:
+        return made
     return wrap(reshape(made, shape=(1,) * (least - made.ndim) + made.shape))
 
 
@@ -69,7 +79,7 @@ def asarray(
     a: ArrayLike,
     dtype: DTypeLike | None = None,
     *,
-    device: str | None = None,
+    device: DeviceLike | None = None,
     copy: bool | None = None,
 ) -> Tensor:
     """Convert an object to a tensor; a tensor is returned unchanged.
@@ -81,8 +91,8 @@ def asarray(
     ----------
     a : array_like
     dtype : dtype, optional
-    device : {"cpu", None}
-        For the array API: "cpu" or None, since tensors are in main memory.
+    device : Device, str or DeviceBackend, optional
+        One of ``fg.devices()``, or its name; by default tensors stay where they are.
     copy : bool, optional
         Ignored: writable memory is copied, read-only memory is shared.
 
@@ -95,15 +105,15 @@ def asarray(
     >>> asarray([1.0, 2.0])
     Tensor([1., 2.])
     """
-    checked_device(device, "asarray")
-    return tensor(a, dtype)
+    chosen = checked_device(device, "asarray")
+    return placed(tensor(a, dtype), chosen, "asarray")
 
 
 def asanyarray(
     a: ArrayLike,
     dtype: DTypeLike | None = None,
     *,
-    device: str | None = None,
+    device: DeviceLike | None = None,
     copy: bool | None = None,
 ) -> Tensor:
     """Convert an object to a tensor: ``asarray``, since tensors have no subclasses.
@@ -161,7 +171,12 @@ def asfortranarray(a: ArrayLike, dtype: DTypeLike | None = None) -> Tensor:
 
 
 def astype(
-    x: ArrayLike, dtype: DTypeLike | None, /, *, copy: bool = True, device: str | None = None
+    x: ArrayLike,
+    dtype: DTypeLike | None,
+    /,
+    *,
+    copy: bool = True,
+    device: DeviceLike | None = None,
 ) -> Tensor:
     """Convert the elements to another dtype.
 
@@ -174,8 +189,8 @@ def astype(
     dtype : dtype
     copy : bool
         Ignored: tensors cannot be written to.
-    device : {"cpu"}, optional
-        The only device.
+    device : Device, str or DeviceBackend, optional
+        One of ``fg.devices()``, or its name; by default the device of ``x``.
 
     Returns
     -------
@@ -187,11 +202,11 @@ def astype(
     >>> astype([1.5, -1.5], "int64")
     Tensor([ 1, -1])
     """
-    checked_device(device, "astype")
+    chosen = checked_device(device, "astype")
     value, target = operand(x, "astype"), checked_dtype(dtype, "astype")
-    if dtype_of(value) == target and not is_weak(value):
-        return wrap(value)
-    return wrap(cast(value, dtype=target))
+    if dtype_of(value) != target or is_weak(value):
+        value = cast(value, dtype=target)
+    return placed(wrap(value), chosen, "astype")
 
 
 def copy(a: ArrayLike) -> Tensor:
@@ -219,36 +234,34 @@ def made(build: Callable[..., Any], operation: str, *args: Any, **kwargs: Any) -
 
 @answering
 def zeros(
-    shape: ShapeLike, dtype: DTypeLike | None = np.float64, *, device: str | None = None
+    shape: ShapeLike, dtype: DTypeLike | None = np.float64, *, device: DeviceLike | None = None
 ) -> Tensor:
-    """Zeros of a shape.
+    """Zeros of a shape, on the host or on a device.
 
     Examples
     --------
     >>> zeros((1, 2))
     Tensor([[0., 0.]])
     """
-    checked_device(device, "zeros")
-    return made(np.zeros, "zeros", shape_argument(shape, "zeros"), _float_dtype(dtype, "zeros"))
+    return _filled(0, shape, dtype, device, "zeros")
 
 
 @answering
 def ones(
-    shape: ShapeLike, dtype: DTypeLike | None = np.float64, *, device: str | None = None
+    shape: ShapeLike, dtype: DTypeLike | None = np.float64, *, device: DeviceLike | None = None
 ) -> Tensor:
-    """Ones of a shape.
+    """Ones of a shape, on the host or on a device.
 
     Examples
     --------
     >>> ones(2, dtype="int64")
     Tensor([1, 1])
     """
-    checked_device(device, "ones")
-    return made(np.ones, "ones", shape_argument(shape, "ones"), _float_dtype(dtype, "ones"))
+    return _filled(1, shape, dtype, device, "ones")
 
 
 def empty(
-    shape: ShapeLike, dtype: DTypeLike | None = np.float64, *, device: str | None = None
+    shape: ShapeLike, dtype: DTypeLike | None = np.float64, *, device: DeviceLike | None = None
 ) -> Tensor:
     """Zeros of a shape: a tensor cannot be filled later, so nothing is left undefined.
 
@@ -257,8 +270,23 @@ def empty(
     >>> empty(2)
     Tensor([0., 0.])
     """
-    checked_device(device, "empty")
-    return zeros(shape, dtype)
+    return _filled(0, shape, dtype, device, "empty")
+
+
+def _filled(
+    number: int,
+    shape: ShapeLike,
+    dtype: DTypeLike | None,
+    device: DeviceLike | None,
+    operation: str,
+) -> Tensor:
+    """Zeros or ones; on a device they are computed there."""
+    chosen = checked_device(device, operation)
+    sizes, kind = shape_argument(shape, operation), _float_dtype(dtype, operation)
+    if chosen is None or chosen.backend is None:
+        return made(np.ones if number else np.zeros, operation, sizes, kind)
+    made(np.broadcast_to, operation, kind.type(number), sizes)  # raises an error for negative sizes
+    return wrap(broadcast_to(chosen.constant(kind.type(number)), shape=sizes))
 
 
 @answering
@@ -267,23 +295,42 @@ def full(
     fill_value: ArrayLike,
     dtype: DTypeLike | None = None,
     *,
-    device: str | None = None,
+    device: DeviceLike | None = None,
 ) -> Tensor:
     """Fill a shape with a value, which broadcasts and can be differentiated.
+
+    Parameters
+    ----------
+    shape : int or tuple of int
+    fill_value : array_like
+    dtype : dtype, optional
+        By default that of the value.
+    device : Device, str or DeviceBackend, optional
+        One of ``fg.devices()``, or its name; by default that of the value.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    ShapeError
+        The value does not broadcast to the shape.
 
     Examples
     --------
     >>> full(2, 3.0)
     Tensor([3., 3.])
     """
-    checked_device(device, "full")
+    chosen = checked_device(device, "full")
     value, kind = operand(fill_value, "full"), optional_dtype(dtype, "full")
     if kind is not None:
         value = converted(value, kind, "full")
     wanted = shape_argument(shape, "full")
     if broadcast_shapes("full", shape_of(value), wanted) != wanted:
         raise ShapeError(f"full: a value of shape {shape_of(value)} does not fit {wanted}.")
-    return wrap(broadcast_to(value, shape=wanted))
+    there = placed(tensor(value), chosen, "full") if chosen is not None else value
+    return wrap(broadcast_to(there, shape=wanted))
 
 
 def _float_dtype(dtype: DTypeLike | None, operation: str) -> np.dtype[Any]:
@@ -305,7 +352,7 @@ def _alike(
     a: Tensor,
     dtype: DTypeLike | None,
     shape: ShapeLike | None,
-    device: str | None,
+    device: DeviceLike | None,
     operation: str,
 ) -> Tensor:
     """A number in the shape and the dtype of a traced array, on the array's device."""
@@ -320,7 +367,7 @@ def zeros_like(
     a: ArrayLike,
     dtype: DTypeLike | None = None,
     *,
-    device: str | None = None,
+    device: DeviceLike | None = None,
     shape: ShapeLike | None = None,
 ) -> Tensor:
     """Zeros of the shape and the dtype of an array.
@@ -339,7 +386,7 @@ def ones_like(
     a: ArrayLike,
     dtype: DTypeLike | None = None,
     *,
-    device: str | None = None,
+    device: DeviceLike | None = None,
     shape: ShapeLike | None = None,
 ) -> Tensor:
     """Ones of the shape and the dtype of an array.
@@ -359,7 +406,7 @@ def empty_like(
     /,
     dtype: DTypeLike | None = None,
     *,
-    device: str | None = None,
+    device: DeviceLike | None = None,
     shape: ShapeLike | None = None,
 ) -> Tensor:
     """Zeros of the shape and the dtype of an array; see ``empty``.
@@ -379,7 +426,7 @@ def full_like(
     fill_value: ArrayLike,
     dtype: DTypeLike | None = None,
     *,
-    device: str | None = None,
+    device: DeviceLike | None = None,
     shape: ShapeLike | None = None,
 ) -> Tensor:
     """Fill the shape and the dtype of an array with a value, which can be differentiated.
@@ -403,7 +450,7 @@ def eye(
     k: int = 0,
     dtype: DTypeLike | None = None,
     *,
-    device: str | None = None,
+    device: DeviceLike | None = None,
 ) -> Tensor:
     """Ones on a diagonal of a matrix, zeros elsewhere.
 
@@ -413,8 +460,9 @@ def eye(
     Tensor([[1., 0.],
             [0., 1.]])
     """
-    checked_device(device, "eye")
-    return made(np.eye, "eye", *_matrix("eye", N, M, k), _float_dtype(dtype, "eye"))
+    chosen = checked_device(device, "eye")
+    ones = made(np.eye, "eye", *_matrix("eye", N, M, k), _float_dtype(dtype, "eye"))
+    return placed(ones, chosen, "eye")
 
 
 def _matrix(operation: str, rows: object, columns: object, offset: object) -> tuple[int, int, int]:

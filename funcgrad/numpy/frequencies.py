@@ -11,20 +11,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
+from funcgrad._backends.devices.placement import DeviceLike
 from funcgrad._core.specs import AxisLike, normalize_axis, shape_of
 from funcgrad._core.users_values import checked_dtype, operand
 from funcgrad._hints.lookup import answering
 from funcgrad.errors import DtypeError, ShapeError
 from funcgrad.numpy.creation import astype
 from funcgrad.numpy.manipulation import roll
-from funcgrad.numpy.options import checked_device, integer, integers
+from funcgrad.numpy.options import checked_device, integer, integers, placed
 from funcgrad.tensor.tensor import ArrayLike, Tensor, tensor, wrap
 
 
 def fftfreq(
     n: int,
     d: ArrayLike = 1.0,
-    device: str | None = None,
+    device: DeviceLike | None = None,
     *,
     dtype: DTypeLike | None = None,
 ) -> Tensor:
@@ -36,8 +37,8 @@ def fftfreq(
         The length of the transform.
     d : array_like
         The spacing of the samples, a differentiable argument.
-    device : {"cpu", None}
-        For the array API: "cpu" or None, since tensors are in main memory.
+    device : Device, str or DeviceBackend, optional
+        One of ``fg.devices()``, or its name; by default that of the spacing.
     dtype : dtype, optional
         For the array API: a real floating-point dtype, by default float64.
 
@@ -64,7 +65,7 @@ def fftfreq(
 def rfftfreq(
     n: int,
     d: ArrayLike = 1.0,
-    device: str | None = None,
+    device: DeviceLike | None = None,
     *,
     dtype: DTypeLike | None = None,
 ) -> Tensor:
@@ -131,18 +132,18 @@ def _frequencies(
     steps: np.ndarray[Any, Any],
     count: int,
     d: ArrayLike,
-    device: str | None,
+    device: DeviceLike | None,
     dtype: DTypeLike | None,
     name: str,
 ) -> Tensor:
-    checked_device(device, name)
+    chosen = checked_device(device, name)
     frequencies: Tensor = tensor(steps) * (1.0 / (count * tensor(d)))
-    if dtype is None:
-        return frequencies
-    kind = checked_dtype(dtype, name)
-    if kind.kind != "f":
-        raise DtypeError(f"{name}: frequencies are real floating numbers, not {kind}.")
-    return astype(frequencies, kind)
+    if dtype is not None:
+        kind = checked_dtype(dtype, name)
+        if kind.kind != "f":
+            raise DtypeError(f"{name}: frequencies are real floating numbers, not {kind}.")
+        frequencies = astype(frequencies, kind)
+    return placed(frequencies, chosen, name)
 
 
 def _shifted(x: ArrayLike, axes: AxisLike, direction: int, name: str) -> Tensor:

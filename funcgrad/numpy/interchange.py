@@ -11,13 +11,17 @@ from typing import Any
 
 import numpy as np
 
+from funcgrad._backends.devices.device import is_elsewhere
+from funcgrad._backends.devices.placement import DeviceLike
 from funcgrad._core.users_values import is_frozen
 from funcgrad.errors import ArgumentError, DlpackError, LeafError
-from funcgrad.numpy.options import checked_device
+from funcgrad.numpy.options import checked_device, placed
 from funcgrad.tensor.tensor import Tensor, tensor
 
 
-def from_dlpack(x: object, /, *, device: str | None = None, copy: bool | None = None) -> Tensor:
+def from_dlpack(
+    x: object, /, *, device: DeviceLike | None = None, copy: bool | None = None
+) -> Tensor:
     """Make a tensor from another library's array.
 
     A tensor is returned unchanged, and a read-only NumPy array is shared. Any other array is
@@ -26,8 +30,11 @@ def from_dlpack(x: object, /, *, device: str | None = None, copy: bool | None = 
     Parameters
     ----------
     x : object
-        An array with ``__dlpack__`` and ``__dlpack_device__``, in main memory.
-    device : {"cpu", None}
+        An array with ``__dlpack__`` and ``__dlpack_device__``: in main memory, or, if there is a
+        ``device``, in memory that the device can read.
+    device : Device, str or DeviceBackend, optional
+        One of ``fg.devices()``, or its name: where the array is copied to. By default a tensor
+        stays where it is, and another array has to be in main memory.
     copy : bool, optional
         False makes a necessary copy an error.
 
@@ -40,7 +47,7 @@ def from_dlpack(x: object, /, *, device: str | None = None, copy: bool | None = 
     LeafError
         The object has no ``__dlpack__``.
     DlpackError
-        A copy is needed and is not allowed, or the array is not in main memory.
+        A copy is needed and is not allowed, or the array is in memory that cannot be read.
     DtypeError
         Tensors cannot have its dtype.
 
@@ -51,11 +58,11 @@ def from_dlpack(x: object, /, *, device: str | None = None, copy: bool | None = 
     >>> from_dlpack(t) is t
     True
     """
-    checked_device(device, "from_dlpack")
+    chosen = checked_device(device, "from_dlpack")
     if not any(copy is option for option in (None, True, False)):
         raise ArgumentError(f"from_dlpack: copy has to be True, False or None, not {copy!r}.")
     if isinstance(x, Tensor):
-        return x
+        return placed(x, chosen, "from_dlpack")
     if not hasattr(x, "__dlpack__"):
         raise LeafError(f"from_dlpack: {type(x).__name__} has no __dlpack__; use fnp.asarray.")
     if copy is False and not (isinstance(x, np.ndarray) and is_frozen(x)):
@@ -64,7 +71,10 @@ def from_dlpack(x: object, /, *, device: str | None = None, copy: bool | None = 
             " Leave copy out."
         )
     array: Any = x
+    if chosen is not None and is_elsewhere(x):
+        return chosen.imported(x, "from_dlpack")
     try:
-        return tensor(array if isinstance(x, np.ndarray) else np.from_dlpack(array))
+        made = tensor(array if isinstance(x, np.ndarray) else np.from_dlpack(array))
     except (BufferError, RuntimeError) as error:
         raise DlpackError(f"from_dlpack: {error} (Only main memory can be read.)") from error
+    return placed(made, chosen, "from_dlpack")

@@ -10,6 +10,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from funcgrad._backends.devices.device import Device
+from funcgrad._backends.devices.placement import DeviceLike, devices
 from funcgrad.errors import ArgumentError
 from funcgrad.numpy.dtypes import isdtype
 from funcgrad.numpy.options import checked_device
@@ -37,11 +39,11 @@ class ArrayNamespaceInfo:
         """The device on which tensors are made: main memory."""
         return "cpu"
 
-    def devices(self) -> tuple[str, ...]:
-        """The devices on which tensors can be."""
-        return ("cpu",)
+    def devices(self) -> tuple[Device, ...]:
+        """The devices on which tensors can be: ``fg.devices()``."""
+        return devices()
 
-    def default_dtypes(self, *, device: str | None = None) -> dict[str, np.dtype[Any]]:
+    def default_dtypes(self, *, device: DeviceLike | None = None) -> dict[str, np.dtype[Any]]:
         """The dtypes that are used if none is given."""
         checked_device(device, "default_dtypes")
         return {
@@ -52,7 +54,7 @@ class ArrayNamespaceInfo:
         }
 
     def dtypes(
-        self, *, device: str | None = None, kind: str | tuple[str, ...] | None = None
+        self, *, device: DeviceLike | None = None, kind: str | tuple[str, ...] | None = None
     ) -> dict[str, np.dtype[Any]]:
         """The standard's dtypes by name: all, or only of one kind or several."""
         checked_device(device, "dtypes")

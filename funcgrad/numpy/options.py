@@ -18,6 +18,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import DTypeLike
 
+from funcgrad._backends.devices.device import Device
+from funcgrad._backends.devices.placement import DeviceLike, device_of
 from funcgrad._core.specs import Shape, dtype_of, shape_of
 from funcgrad._core.trace import NUMBERS, RAW, Value, concrete
 from funcgrad._core.users_values import (
@@ -30,6 +32,7 @@ from funcgrad._core.users_values import (
 )
 from funcgrad._primitives.structural import cast
 from funcgrad.errors import ArgumentError, DtypeError, FuncgradError, ShapeError
+from funcgrad.tensor.tensor import Tensor
 
 Option = TypeVar("Option", bound=str | int)
 
@@ -209,16 +212,28 @@ def optional_dtype(dtype: DTypeLike | None, operation: str) -> np.dtype[Any] | N
     return None if dtype is None else checked_dtype(dtype, operation)
 
 
-def checked_device(device: str | None, operation: str) -> None:
-    """Check the array API's device of a new array.
+def checked_device(device: DeviceLike | None, operation: str) -> Device | None:
+    """The device that an option names, the array API's ``device`` of a new array.
 
     Raises
     ------
-    ArgumentError
-        The device is neither "cpu", main memory, nor None.
+    DeviceError
+        The device does not exist.
     """
-    if device is not None:
-        choice(device, ("cpu",), operation, "device")
+    return None if device is None else device_of(device, operation)
+
+
+def placed(made: Tensor, device: Device | None, operation: str) -> Tensor:
+    """Copy a new tensor to a device, unless it is there or there is none.
+
+    Raises
+    ------
+    TracerError
+        The tensor is on another device, and a transformation follows it.
+    """
+    if device is None or made.device == device:
+        return made
+    return device.place(made, operation)
 
 
 def choice(x: object, options: tuple[Option, ...], operation: str, argument: str) -> Option:

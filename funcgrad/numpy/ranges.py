@@ -12,6 +12,7 @@ from typing import Any, Literal, SupportsIndex
 import numpy as np
 from numpy.typing import DTypeLike
 
+from funcgrad._backends.devices.placement import DeviceLike
 from funcgrad._core.specs import broadcast_shapes, normalize_axis, shape_of
 from funcgrad._core.trace import RAW, Value, concrete
 from funcgrad._core.users_values import checked_dtype, operand
@@ -23,7 +24,14 @@ from funcgrad._primitives.selection import where
 from funcgrad._primitives.structural import cast, move_axis, reshape
 from funcgrad.errors import DtypeError, FunctionError, TracerError
 from funcgrad.numpy.creation import astype, made
-from funcgrad.numpy.options import checked_device, choice, common_dtype, natural, shape_argument
+from funcgrad.numpy.options import (
+    checked_device,
+    choice,
+    common_dtype,
+    natural,
+    placed,
+    shape_argument,
+)
 from funcgrad.tensor.tensor import ArrayLike, Tensor, tensor, wrap
 
 
@@ -46,7 +54,7 @@ def arange(
     step: ArrayLike = 1,
     dtype: DTypeLike | None = None,
     *,
-    device: str | None = None,
+    device: DeviceLike | None = None,
 ) -> Tensor:
     """Evenly spaced values from ``start`` (0 by default) up to, but excluding, ``stop``.
 
@@ -55,8 +63,8 @@ def arange(
     start, stop, step : number
         Concrete, since the length depends on them. ``start`` and ``step`` are differentiable.
     dtype : dtype, optional
-    device : {"cpu"}, optional
-        The only device.
+    device : Device, str or DeviceBackend, optional
+        One of ``fg.devices()``, or its name; by default that of the bounds.
 
     Returns
     -------
@@ -67,7 +75,7 @@ def arange(
     >>> arange(3), arange(1.0, 2.0, 0.5)
     (Tensor([0, 1, 2]), Tensor([1. , 1.5]))
     """
-    checked_device(device, "arange")
+    chosen = checked_device(device, "arange")
     kind = None if dtype is None else checked_dtype(dtype, "arange")
     bounds = [_concrete_number(x, "arange") for x in (start, stop) if x is not None]
     if len(bounds) == 1:
@@ -75,10 +83,9 @@ def arange(
         start = bounds[0]
     numbers = made(np.arange, "arange", *bounds, _concrete_number(step, "arange"), kind)
     first, gap = concrete(operand(start, "arange")), concrete(operand(step, "arange"))
-    if type(first) in RAW and type(gap) in RAW:
-        return numbers
-    traced = wrap(first + gap * np.arange(numbers.size))
-    return astype(traced, numbers.dtype)
+    if type(first) not in RAW or type(gap) not in RAW:
+        numbers = astype(wrap(first + gap * np.arange(numbers.size)), numbers.dtype)
+    return placed(numbers, chosen, "arange")
 
 
 @answering
@@ -91,7 +98,7 @@ def linspace(
     dtype: DTypeLike | None = None,
     axis: int = 0,
     *,
-    device: str | None = None,
+    device: DeviceLike | None = None,
 ) -> Any:
     """A given number of evenly spaced values from ``start`` to ``stop``, both differentiable.
 
@@ -109,8 +116,8 @@ def linspace(
         By default float64, or wider if the bounds are; integers are rounded down.
     axis : int
         The axis of the result that holds the values.
-    device : {"cpu"}, optional
-        The only device.
+    device : Device, str or DeviceBackend, optional
+        One of ``fg.devices()``, or its name; by default that of the bounds.
 
     Returns
     -------
@@ -121,7 +128,7 @@ def linspace(
     >>> linspace(0.0, 3.0, 4)
     Tensor([0., 1., 2., 3.])
     """
-    checked_device(device, "linspace")
+    chosen = checked_device(device, "linspace")
     first, last = operand(start, "linspace"), operand(stop, "linspace")
     count = natural(num, "linspace", "num")
     gaps = count - 1 if endpoint else count
@@ -142,7 +149,8 @@ def linspace(
     if kind != working:
         result = cast(result, dtype=kind)
     result = wrap(move_axis(result, 0, normalize_axis(axis, len(shape) + 1, "linspace")))
-    return (result, wrap(step)) if retstep else result
+    result = placed(result, chosen, "linspace")
+    return (result, placed(wrap(step), chosen, "linspace")) if retstep else result
 
 
 @answering

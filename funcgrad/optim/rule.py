@@ -203,8 +203,9 @@ def memories_like(
         if (memory is None) != (first is None):
             expected = "None" if first is None else "a tensor"
             raise TreeError(
-                f"{place}: expected {expected}, got {type(memory).__name__}. Pass the state that"
-                " an optimizer of these options returned."
+                f"{place}: expected {expected}, got"
+                f" {'None' if memory is None else 'a tensor'}. Pass the state that an optimizer of"
+                " these options returned."
             )
         if memory is not None and first is not None and memory.shape != first.shape:
             raise ShapeError(f"{place}: expected shape {first.shape}, got {memory.shape}.")

@@ -45,6 +45,11 @@ def looped(
     return now
 
 
+def _is_traced(leaf: Any) -> bool:
+    value = concrete(leaf)
+    return type(value) not in RAW and not value._trace.is_remote
+
+
 def watch_of(
     name: str,
     callback: Callable[..., Any] | None,
@@ -67,7 +72,7 @@ def watch_of(
 
     def watch(state: Any) -> bool:
         result = reported(state)
-        if any(type(concrete(leaf)) not in RAW for leaf in pytrees.leaves(result)):
+        if any(map(_is_traced, pytrees.leaves(result))):
             raise placed(
                 ArgumentError,
                 f"{name}: with derivative='steps' callback is called outside of jit and vmap only,"

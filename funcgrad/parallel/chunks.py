@@ -23,7 +23,7 @@ from funcgrad._core.pytrees import Structure
 from funcgrad._core.specs import DTYPES
 from funcgrad._core.trace import TracedValue, Value, concrete
 from funcgrad._core.users_values import operand
-from funcgrad.errors import ArgumentError, LeafError, ShapeError, TracerError
+from funcgrad.errors import ArgumentError, DeviceError, LeafError, ShapeError, TracerError
 from funcgrad.parallel.sources import BlockLoader, ChunkSource, file_source, row_loader, source_of
 
 
@@ -56,6 +56,8 @@ def raw_leaves(operation: str, tree: object) -> tuple[list[Value], Structure]:
         A leaf is not an array.
     TracerError
         A leaf is followed by a transformation.
+    DeviceError
+        A leaf is on a device.
     """
     leaves, structure = pytrees.flatten(tree)
     return [_raw(operation, leaf) for leaf in leaves], structure
@@ -65,6 +67,11 @@ def _raw(operation: str, leaf: object) -> Value:
     is_array = type(leaf) is np.ndarray and leaf.dtype in DTYPES
     value = leaf if is_array else concrete(operand(leaf, operation))
     if isinstance(value, TracedValue):
+        if value._trace.is_remote:
+            raise DeviceError(
+                f"{operation}: an argument is on {value._trace.title}, and workers compute on the"
+                " host. Copy it by fg.get."
+            )
         raise TracerError(
             f"{operation}: an argument is traced by a transformation around the call, but workers"
             " need its values. Apply the transformation inside: the loss may contain any"

@@ -101,6 +101,8 @@ class PatternWalk:
         for place, constant in enumerate(program.constants):
             if constant.is_raw:
                 values[first + place] = constant.value
+            elif constant.value._trace.is_remote:
+                values[first + place] = np.asarray(constant.value)[()]
         rows: Dependent = [
             argument if is_inexact(spec.dtype) else None
             for argument, spec in zip(inputs, specs, strict=False)

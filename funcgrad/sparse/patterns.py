@@ -476,6 +476,8 @@ def _example(operation: str, leaf: Any, needs_number: bool) -> Any:
     value = concrete(operand(leaf, operation))
     if type(value) in RAW:
         return wrap(value)
+    if needs_number and value._trace.is_remote:
+        return value
     if needs_number:
         raise TracerError(
             f"{operation}: local=True reads the arguments' values, and an argument is traced by"

@@ -288,7 +288,7 @@ class SparseDerivative:
             return
         name = self._request.name
         value = concrete(data)
-        if type(value) not in RAW:
+        if type(value) not in RAW and not value._trace.is_remote:
             raise ArgumentError(
                 f"{name}: verify=True compares values, and arguments are traced by another"
                 " transformation. Call it outside of grad, vmap and jit."

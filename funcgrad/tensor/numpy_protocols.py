@@ -39,6 +39,7 @@ from funcgrad._core.pytrees import flatten, unflatten
 from funcgrad._core.specs import DTYPES
 from funcgrad.errors import (
     ArgumentError,
+    DeviceError,
     ImmutableError,
     LeafError,
     TracerError,
@@ -297,8 +298,17 @@ def _of_library(
     """
     leaves, structure = flatten((tuple(args), dict(kwargs)))
     tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
-    if not tensors or any(map(_is_traced, tensors)):
+    traces = [tensor._trace for tensor in tensors if tensor._trace is not None]
+    if not tensors or any(not trace.is_remote for trace in traces):
         raise error()
+    if traces:
+        name = getattr(function, "__name__", "it")
+        if name.startswith("__"):  # a method of a ufunc
+            name = getattr(getattr(function, "__self__", None), "__name__", name)
+        raise UnknownFunctionError(
+            f"{name} is not available on {traces[0].title}: copy the tensors to the host, by"
+            " fg.get, or compose it from funcgrad.numpy's functions."
+        )
     positional, named = unflatten(structure, [_plain(leaf) for leaf in leaves])
     return _wrapped(function(*positional, **named))
 
@@ -366,8 +376,8 @@ def _written(
     ------
     ImmutableError
         The function would write to a tensor.
-    TracerError
-        The function would write a traced value to an array.
+    TracerError, DeviceError
+        The function would write a traced value, or one on a device, to an array.
     """
     if not targets or any(isinstance(target, Tensor) for target in targets):
         raise ImmutableError(
@@ -377,6 +387,10 @@ def _written(
         )
     leaves, structure = flatten((tuple(args), dict(kwargs)))
     if any(map(_is_traced, leaves)):
+        if all(leaf._trace.is_remote for leaf in leaves if _is_traced(leaf)):
+            raise DeviceError(
+                f"{path}: writes into a NumPy array, and a value is on a device. {advice}"
+            )
         raise TracerError(
             f"{path}: writes into a NumPy array, which cannot hold a traced value. {advice}"
         )

@@ -5,9 +5,11 @@ from __future__ import annotations
 import gc
 import pickle
 import re
+import runpy
 import threading
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
+from funcgrad import errors
 from funcgrad._backends.interface import Compiled
 from funcgrad.errors import CheckError, DeviceError, DeviceWarning, NonFiniteError, TracerError
 from tests.backends.fake_device import Chip, FakeDevice
@@ -117,10 +120,106 @@ def test_functions_give_the_same_on_a_device(f: Callable[[Any], Any]) -> None:
 def test_transformations_of_jitted_functions() -> None:
     fake = FakeDevice("fake:jitted")
     x, f = fg.put(X, fake), fg.jit(lambda x: fnp.sum(fnp.sin(x) ** 2))
-    for name, of in (("grad", fg.grad), ("hessian", fg.hessian), ("jacfwd", fg.jacfwd)):
-        np.testing.assert_allclose(of(f)(x), of(f)(X), 1e-12, err_msg=name)
+    for of in (fg.grad, fg.hessian, fg.jacfwd):
+        np.testing.assert_allclose(of(f)(x), of(f)(X), 1e-12)
     np.testing.assert_allclose(fg.vmap(fg.grad(fg.jit(squared)))(x), 2.0 * X, 1e-12)
     assert f.stagings == 2  # on the host, and on the device
+
+
+NEW: dict[str, Callable[[Any], Any]] = {
+    "zeros": lambda d: (fnp.zeros(3, device=d), fnp.empty(0, device=d)),
+    "ones": lambda d: fnp.ones((2, 2), "int32", device=d),
+    "full": lambda d: fnp.full((2, 3), [1, 2, 3], "float32", device=d),
+    "arange": lambda d: fnp.arange(1.0, 3.0, 0.5, device=d),
+    "linspace": lambda d: fnp.linspace(0, 1, 3, retstep=True, device=d),
+    "eye": lambda d: fnp.eye(2, 3, 1, device=d),
+    "asarray": lambda d: (fnp.asarray([1, 2], device=d), fnp.asarray(2.0, "float32", device=d)),
+    "array": lambda d: fnp.array([True], ndmin=2, device=d),
+    "astype": lambda d: fnp.astype(X, "float32", device=d),
+    "fftfreq": lambda d: (fnp.fft.fftfreq(4, device=d), fnp.fft.rfftfreq(4, 0.5, device=d)),
+    "zeros_like": lambda d: (fnp.zeros_like(X, device=d), fnp.ones_like(X, "int8", device=d)),
+    "full_like": lambda d: (fnp.full_like(X, 2, device=d), fnp.empty_like(X, device=d)),
+    "from_dlpack": lambda d: fnp.from_dlpack(X, device=d),
+}
+
+
+@together("make", NEW.values(), ids=NEW)
+def test_new_arrays_on_a_device(make: Callable[[Any], Any]) -> None:
+    fake = FakeDevice("fake:new")
+    expected = fg.tree.leaves(make(None))
+    for place in (fake, "fake:new", fg.put(X, fake).device, "cpu"):
+        for leaf, wanted in zip(fg.tree.leaves(make(place)), expected, strict=True):
+            assert leaf.device == getattr(place, "name", place)
+            assert (leaf.dtype, leaf.shape) == (wanted.dtype, wanted.shape)
+            assert np.asarray(leaf).tobytes() == np.asarray(wanted).tobytes()
+
+
+def test_new_arrays_beside_others(device: FakeDevice) -> None:
+    x = fg.put(X, device)
+    for f in (
+        lambda x: x + fnp.zeros(3, device=device),
+        lambda x: fnp.asarray(x, device=device) * 1.0,
+        lambda x: x * fnp.full_like(x, 1.0, device=device),
+        lambda x: fnp.linspace(x, 2 * x, 2, device=device)[0],
+    ):
+        for run in (f, fg.jit(f), fg.grad(lambda x, f=f: fnp.sum(f(x) ** 2) / 2), fg.vmap(f)):
+            out = run(x if run is not fg.vmap else x[None])
+            assert out.device == device.name
+    other = fg.put(X, FakeDevice(device.name))
+    assert x.device != other.device
+    assert x.device == device.name == other.device
+
+
+def test_arrays_of_other_libraries_that_are_elsewhere(device: FakeDevice) -> None:
+    class Elsewhere:
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return 2, 0
+
+        def __dlpack__(self, **options: object) -> object:
+            raise BufferError("not here")
+
+    class Reading(FakeDevice):
+        def imported(self, array: Elsewhere) -> Any:
+            assert isinstance(array, Elsewhere)
+            return Chip(X, self.counts), X.shape, X.dtype
+
+    reading = Reading(f"{device.name}, reading")
+    made: Any
+    for made in (fg.put(Elsewhere(), reading), fnp.from_dlpack(Elsewhere(), device=reading)):
+        assert made.device == reading.name
+        np.testing.assert_array_equal(made, X)
+    assert reading.counts.puts == 0
+    for place in (device, "cpu"):
+        with pytest.raises(errors.DlpackError, match="from_dlpack"):
+            fnp.from_dlpack(Elsewhere(), device=place)
+    with pytest.raises(errors.DlpackError, match=r"put: .* reads main memory alone"):
+        fg.put(Elsewhere(), device)
+
+
+def test_labels_are_not_checked_since_that_would_wait(device: FakeDevice) -> None:
+    scores, labels = fg.put((np.eye(3), np.arange(3)), device)
+    loss = lambda x: fnp.sum(fg.nn.cross_entropy(x, labels))  # noqa: E731
+    for f in (loss, fg.jit(loss), fg.grad(loss), fg.jit(fg.grad(loss))):
+        f(scores)
+        gets, looks = device.counts.gets, device.counts.looks
+        assert f(scores).device == device.name
+        assert (device.counts.gets, device.counts.looks) == (gets, looks)
+
+
+def test_programs_and_pullbacks_with_values_on_a_device_are_saved(
+    device: FakeDevice, tmp_path: Path
+) -> None:
+    x = fg.put(X, device)
+
+    program = fg.program(partial(fnp.multiply, x))(2.0)
+    again = fg.Program.from_json(program.to_json())
+    np.testing.assert_array_equal(again(3.0), 3.0 * X)
+    program.to_module(tmp_path / "module.py")
+    module = runpy.run_path(str(tmp_path / "module.py"))
+    np.testing.assert_array_equal(module[program.name](3.0), 3.0 * X)
+    pullback = pickle.loads(pickle.dumps(fg.vjp(fnp.sin, x)[1]))
+    assert pullback(x)[0].device == device.name
+    np.testing.assert_allclose(pullback(x)[0], np.cos(X) * X)
 
 
 def test_random_words_are_the_same(device: FakeDevice) -> None:
@@ -255,6 +354,13 @@ def test_jit_takes_closed_over_values_along(device: FakeDevice) -> None:
     assert fg.jit(lambda: weights * 2.0)().device == device.name
 
 
+def test_lower_shows_the_program_of_the_device(device: FakeDevice) -> None:
+    x, f = fg.put(X, device), fg.jit(lambda k: x * k)
+    for lowered in (f.lower(2.0), fg.jit(squared).lower(x)):
+        assert lowered.backend is device
+        assert "multiply" in str(lowered)
+
+
 def test_guards_look_at_one_number(device: FakeDevice) -> None:
     f = fg.jit(_branching)
     large, small = fg.put(X, device), fg.put(0.1 * X, device)
@@ -290,6 +396,12 @@ def _refused(device: FakeDevice) -> Iterator[tuple[Callable[[], object], type[Ex
     yield lambda: fg.put(X, "nowhere:0"), DeviceError, "there is no device 'nowhere:0'.*'cpu'"
     yield lambda: fg.put(X, 3), DeviceError, "is not a device"  # type: ignore[arg-type]
     yield lambda: fg.put(X, device, host="?"), DeviceError, "host has to be"  # type: ignore[arg-type]
+    yield lambda: fg.random.permutation(fg.random.key(0), x), DeviceError, r"a key is on.*put\(key"
+    yield lambda: fg.grad(lambda y: fnp.sum(fnp.asarray(y, device=device)))(X), TracerError, "asarr"
+    yield lambda: fnp.zeros(3, device="nowhere"), DeviceError, "zeros: there is no device"
+    yield lambda: fnp.eye(3, device=3), DeviceError, "eye: 3 is not a device"  # type: ignore[arg-type]
+    yield lambda: fnp.ones(-1, device=device), ValueError, "ones"
+    yield lambda: fg.scipy.sparse.linalg.splu(fg.sparse.diags(x)), DeviceError, "fg.get"
     yield lambda: fg.put("text", device), fg.errors.LeafError, "put"
     yield lambda: x.to_device("nowhere"), fg.errors.ArgumentError, "to_device"  # type: ignore[arg-type]
 
@@ -385,6 +497,4 @@ def test_check_backend_finds_planted_mistakes(kind: type[FakeDevice], text: str)
 
 
 def test_devices_lists_the_host_first() -> None:
-    host, *_ = fg.devices()
-    assert host == "cpu"
-    assert fg.put(fg.tensor([1.0]), host).device == "cpu"
+    assert fg.put(fg.tensor([1.0]), fg.devices()[0]).device == fg.devices()[0] == "cpu"

@@ -144,6 +144,15 @@ def test_64_bits_leave_the_users_configuration_alone() -> None:
     assert jax.numpy.ones(1).dtype == np.float32
 
 
+def test_results_without_axes_are_numbers_as_elsewhere() -> None:
+    _, total = on_xla(fnp.sum, X)
+    assert type(total._value) is np.float64
+    f, again = fg.jit(lambda x: x * 2.0, backend="xla"), fg.jit(fnp.sin)
+    again(f(np.float64(1.0)))
+    again(np.float64(1.0))
+    assert again.stagings == 1
+
+
 def test_exact_is_refused() -> None:
     with pytest.raises(errors.ArgumentError, match="exact"):
         fg.jit(fnp.sin, backend="xla", exact=True)

@@ -8,7 +8,7 @@ import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.errors import ArgumentError
+from funcgrad.errors import ArgumentError, DeviceError
 from tests.together import together
 
 INFO = fnp.__array_namespace_info__()
@@ -36,14 +36,14 @@ def test_functions_that_make_arrays_take_a_device(name: str) -> None:
     function, args = getattr(fnp, name), CREATION[name]
     for device in ("cpu", None):
         assert function(*args, device=device).device == "cpu"
-    with pytest.raises(ArgumentError, match=f"{name.removesuffix('_like')}.*device has to be one"):
+    with pytest.raises(DeviceError, match=f"{name.removesuffix('_like')}.*no device 'gpu'"):
         function(*args, device="gpu")
     assert inspect.signature(function).parameters["device"].kind is inspect.Parameter.KEYWORD_ONLY
 
 
 def test_astype_takes_a_device() -> None:
     assert fnp.astype([1.0], "int64", device="cpu").dtype == np.int64
-    with pytest.raises(ArgumentError, match="astype: device has to be one of"):
+    with pytest.raises(DeviceError, match="astype: there is no device 'gpu'"):
         fnp.astype([1.0], "int64", device="gpu")
 
 
@@ -65,7 +65,7 @@ def test_dtypes_are_numpys(kind: Any) -> None:
 
 
 def test_devices_and_capabilities() -> None:
-    assert INFO.devices() == (INFO.default_device(),) == ("cpu",)
+    assert INFO.devices()[0] == INFO.default_device() == "cpu"
     assert INFO.capabilities()["data-dependent shapes"] is True
     with pytest.raises(ArgumentError, match="dtypes"):
         INFO.dtypes(kind="no such kind")

@@ -78,7 +78,7 @@ def test_bad_adafactors():
             optim.adafactor(0.1, **options)
     optimizer = optim.adafactor(0.1, min_dim_size_to_factor=8)
     other = optim.adafactor(0.1).init(PARAMS)
-    with pytest.raises(TreeError, match=r"state\.v_row\['big'\]: expected a tensor, got NoneType"):
+    with pytest.raises(TreeError, match=r"state\.v_row\['big'\]: expected a tensor, got None"):
         optimizer.update(PARAMS, other, PARAMS)
     turned = pytrees.map(lambda x: x.T, PARAMS)
     with pytest.raises(ShapeError, match=r"state\.v_row\['big'\]: expected shape \(2, 8\), got"):

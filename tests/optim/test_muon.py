@@ -140,5 +140,5 @@ def test_bad_muons():
             optim.muon(0.1, muon_weight_dimension_numbers=numbers).init({"w": matrix})
     params = {"w": matrix}
     other = optim.muon(0.1, muon_weight_dimension_numbers={"w": None}).init(params)
-    with pytest.raises(TreeError, match=r"state\.nu\['w'\]: expected None, got Tensor.*options"):
+    with pytest.raises(TreeError, match=r"state\.nu\['w'\]: expected None, got a tensor.*options"):
         optim.muon(0.1).update(params, other, params)

@@ -26,17 +26,19 @@ from funcgrad._core import pytrees
 from funcgrad._core.primitive import Primitive
 from funcgrad._core.specs import Spec, spec_of
 from funcgrad._core.trace import NUMBERS, RAW, Raw, Trace, TracedValue, Value, concrete
-from funcgrad._core.users_values import ArrayLike, freeze, operand
+from funcgrad._core.users_values import ArrayLike, checked_dtype, freeze, operand
 from funcgrad._programs.equation import Equation, exact_key
 from funcgrad._programs.names import variable_names
 from funcgrad._programs.program import Program
 from funcgrad._transforms.staging_notes import hashable_params
-from funcgrad.errors import DeviceError, DeviceWarning, TracerError
+from funcgrad.errors import DeviceError, DeviceWarning, DlpackError, TracerError
 from funcgrad.tensor.tensor import Tensor, wrap
 
 _MOST: Final = 4096
 """The most operations whose programs a device keeps."""
 _MOST_CONSTANTS: Final = 256
+_MAIN_MEMORY: Final = 1
+"""DLPack's number of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,7 @@ class _Ready:
 class Device(Trace):
     """A device that keeps values; ``fg.devices()`` lists the devices of this machine.
 
-    Devices are equal if their names are, and equal their names.
+    Devices are equal if their backends are one object, and equal their names.
 
     Attributes
     ----------
@@ -93,7 +95,9 @@ class Device(Trace):
         return self.name
 
     def __eq__(self, other: object) -> bool:
-        return self.name == str(other) if isinstance(other, (Device, str)) else NotImplemented
+        if isinstance(other, Device):
+            return self.backend is other.backend
+        return self.name == other if isinstance(other, str) else NotImplemented
 
     def __hash__(self) -> int:
         return hash(self.name)
@@ -105,25 +109,50 @@ class Device(Trace):
 
     # Moving values.
 
-    def place(self, leaf: ArrayLike) -> Tensor:
+    def place(self, leaf: ArrayLike, operation: str = "put") -> Tensor:
         """Copy an array, a number or a tensor to this device."""
-        value = concrete(operand(leaf, "put"))
+        if self.backend is not None and is_elsewhere(leaf):
+            return self.imported(leaf, operation)
+        value = concrete(operand(leaf, operation))
         if type(value) is Resident:
             if value._trace is self or self.backend is None:
-                return value if self.backend is not None else wrap(value._reveal("put", exact=True))
+                return (
+                    value
+                    if self.backend is not None
+                    else wrap(value._reveal(operation, exact=True))
+                )
             if value._trace.backend is self.backend:  # with the other answer to calls_host
                 return self.follow(spec_of(value))(value._value.handle, value._value.origin)
-            value = value._reveal("put", exact=True)
+            value = value._reveal(operation, exact=True)
         if type(value) not in RAW:
             raise TracerError(
-                "put: the tensor is followed by a transformation. Put its arguments on the device,"
-                " or the result, outside of the transformed function."
+                f"{operation}: the tensor is followed by a transformation. Put its arguments on the"
+                " device, or the result, outside of the transformed function."
             )
         array = np.asarray(value)
         if self.backend is None:
             return wrap(array[()])
         handle = self.backend.put(freeze(array)[()])
         return Resident.of(self, handle, Spec(array.shape, array.dtype), users_line())
+
+    def imported(self, array: object, operation: str) -> Tensor:
+        """Copy an array of another library's that is not in main memory, without main memory.
+
+        Raises
+        ------
+        DlpackError
+            The device cannot read that memory.
+        DtypeError
+            Tensors cannot have its dtype.
+        """
+        read = getattr(self.backend, "imported", None)
+        if read is None:
+            raise DlpackError(f"{operation}: {self.name} reads main memory alone.")
+        try:
+            handle, shape, dtype = read(array)
+        except (BufferError, RuntimeError) as error:
+            raise DlpackError(f"{operation}: {self.name} cannot read it: {error}") from error
+        return Resident.of(self, handle, Spec(shape, checked_dtype(dtype, operation)), users_line())
 
     def place_array(self, leaf: ArrayLike) -> ArrayLike:
         """Copy an array or a tensor to this device; a Python number stays as it is."""
@@ -207,7 +236,10 @@ class Device(Trace):
                         value = freeze(value)
                 inputs.append(value)
         key = primitive, exact_key(tuple(sorted(params.items()))), tuple(kinds)
-        ready = self._programs.get(key)
+        try:
+            ready = self._programs.get(key)
+        except TypeError:  # a parameter is a list, which most operations refuse by name
+            ready = self._ready(primitive, args, params)
         if ready is None:
             ready = self._keep(key, self._ready(primitive, args, params))
         outs = ready.run(*inputs)
@@ -249,6 +281,12 @@ class Device(Trace):
                 return inner(*inputs, *handles)
 
         return Compiled(run, warns=False, is_fresh=True, follow=self.follow)
+
+    def prepared(self, program: Program, relaxed: bool) -> Program:
+        """A program as this device's backend prepares it; its constants that are on the device are
+        further inputs."""
+        prepared: Program = self.backend.prepare(_without_residents(program)[0], relaxed)
+        return prepared
 
     # How it works.
 
@@ -361,6 +399,14 @@ class Device(Trace):
         return run
 
 
+def is_elsewhere(leaf: object) -> bool:
+    """Whether an object is another library's array that is not in main memory, as DLPack says."""
+    if type(leaf) in RAW or isinstance(leaf, (TracedValue, type)):
+        return False
+    where = getattr(leaf, "__dlpack_device__", None)
+    return where is not None and where()[0] != _MAIN_MEMORY
+
+
 def _origin(args: Sequence[Value]) -> str:
     return next((arg._value.origin for arg in args if type(arg) is Resident), "")
 
@@ -416,11 +462,13 @@ def check_constant(operation: str, device: Device, origin: str) -> None:
     for leaf in pytrees.leaves(all_arguments_of(called)):
         array = _array_of(leaf)
         if array is not None and array.ndim:
+            is_key = (array.shape, array.dtype) == ((2,), np.uint64)
+            what, name = ("a key", "key") if is_key else (f"an array of shape {array.shape}", "x")
             raise DeviceError(
-                f"{operation}: an array of shape {array.shape} is on the host, another value on"
-                f" {device.name}{f' (put there at {origin})' if origin else ''}. Arrays are not"
-                f" copied silently: write fg.put(x, {device.name!r}), before a loop if there is"
-                " one. Python numbers and arrays without axes may be on the host."
+                f"{operation}: {what} is on the host, another value on {device.name}"
+                f"{f' (put there at {origin})' if origin else ''}. Arrays are not copied silently:"
+                f" write fg.put({name}, {device.name!r}), before a loop if there is one. Python"
+                " numbers and arrays without axes may be on the host."
             )
 
 

@@ -37,6 +37,7 @@ from funcgrad._forms.source_text import MAKER, Source
 from funcgrad._passes.pipeline import optimize
 from funcgrad._programs.builder import Draft, rewrite
 from funcgrad._programs.equation import Equation, EquationRun, bound
+from funcgrad._programs.extract import fetched
 from funcgrad._programs.inline import with_changed_programs
 from funcgrad._programs.program import Program
 from funcgrad.errors import ProgramError
@@ -107,6 +108,7 @@ def write_module(
     """Write a program as a file that needs only NumPy; see ``Program.to_module``."""
     from funcgrad._forms.python_module import module_text
 
+    program = fetched(program)
     if not program.is_raw:
         raise ProgramError(
             f"to_module: a constant of the program {program.name} belongs to a transformation that"

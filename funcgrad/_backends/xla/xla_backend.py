@@ -54,7 +54,7 @@ class XlaBackend:
             inputs = [*values]
             for k, convert in weak:
                 inputs[k] = convert(inputs[k])
-            outs = [*map(np.asarray, code.run(*inputs))]
+            outs = [np.asarray(out)[()] for out in code.run(*inputs)]  # numbers are no arrays
             if not code.guards_hold(outs[count:]):
                 return None
             if code.checked and not outs[-1]:

@@ -95,6 +95,20 @@ class XlaDevice:
         with _memory_errors():
             return np.asarray(handle)
 
+    def imported(self, array: Any) -> tuple[Any, tuple[int, ...], Any]:
+        """Copy an array of another library's; return it with its shape and dtype."""
+        jax = jax_library()
+        with wide_dtypes(), _memory_errors():
+            # `copy=True` of from_dlpack shares memory on one device, where the owner might write
+            read = jax.device_put(jax.dlpack.from_dlpack(array), self.device, may_alias=False)
+            jax.block_until_ready(read)
+        return read, read.shape, read.dtype
+
+    def exported(self, handle: Any) -> Any:
+        """Copy an array for others, who may write to the copy."""
+        with wide_dtypes(), _memory_errors():
+            return handle.copy()
+
     def _code(self, program: Program) -> XlaCode:
         return program.derived(("xla", self.name), lambda: XlaCode(program, self.device))
 

@@ -44,6 +44,7 @@ from funcgrad._core.trace import NUMBERS, concrete
 from funcgrad._passes.pipeline import optimize
 from funcgrad._programs.algebra import body_of
 from funcgrad._programs.equation import Equation
+from funcgrad._programs.extract import fetched
 from funcgrad._programs.inline import inlined
 from funcgrad._programs.program import Program
 from funcgrad._transforms.abstract_stager import flat_program
@@ -79,6 +80,7 @@ def model_of(
 ) -> Any:
     """Write a program as a model; see ``Program.to_onnx``."""
     onnx = onnx_library("to_onnx")
+    program = fetched(program)
     _check(program, opset, onnx.defs.onnx_opset_version())
     stored = _stored(program, mapping(initializers or {}, "to_onnx", "initializers"))
     writer = GraphWriter(program.name, opset)

@@ -15,13 +15,19 @@ import numpy as np
 
 import funcgrad.numpy as fnp
 from funcgrad._core.specs import dtype_of
-from funcgrad._core.trace import RAW, TracedValue, Value, concrete
+from funcgrad._core.trace import RAW, TracedValue, Value, concrete, device_below
 from funcgrad._core.users_values import ArrayLike
 from funcgrad._hints.lookup import answering
 from funcgrad._primitives.matrices import linalg_dtype
 from funcgrad._primitives.sparse_matrices import SparseFactors, SparseLayout, sparse_solve
 from funcgrad._transforms.record import Recorder
-from funcgrad.errors import ArgumentError, MatrixShapeError, ShapeError, TracerError
+from funcgrad.errors import (
+    ArgumentError,
+    DeviceError,
+    MatrixShapeError,
+    ShapeError,
+    TracerError,
+)
 from funcgrad.numpy.options import failed_as
 from funcgrad.sparse.sparse_arrays import SparseArray, sparse_operand
 from funcgrad.tensor.tensor import Tensor, wrap
@@ -216,6 +222,8 @@ def splu(A: Any) -> SparseLU:  # SciPy's name
         The matrix is singular.
     TracerError
         The values are not known, as under ``jit`` and ``vmap``: use ``spsolve`` there.
+    DeviceError
+        The values are on a device.
 
     Examples
     --------
@@ -227,6 +235,11 @@ def splu(A: Any) -> SparseLU:  # SciPy's name
     matrix = _square(A, "splu")
     layout = matrix.pattern.layout
     factors = _factors(matrix, layout)
+    if (device := device_below(matrix.data)) is not None:
+        raise DeviceError(
+            f"splu: the matrix is on {device.title}, and SciPy's factors are on the host. Copy it"
+            " by fg.get, or use spsolve(A, b)."
+        )
     if factors is None:
         raise TracerError(
             "splu: the matrix is traced, so nothing can be factored yet. Inside of jit, vmap and"
