@@ -42,9 +42,14 @@ METHODS: Final[Mapping[str, StepMethod]] = MappingProxyType(
 
 
 def start_of(y0: Any) -> Any:
-    """The start; a list of scalars becomes a vector, as in SciPy."""
-    if isinstance(y0, list) and all(isinstance(x, Real | complex) for x in y0):
+    """The start; a list of scalars, also of traced ones, becomes a vector, as in SciPy."""
+    if not isinstance(y0, list):
+        return y0
+    if all(isinstance(x, Real | complex) for x in y0):
         return np.asarray(y0)
+    scalars = (Real, complex, Tensor, np.ndarray)
+    if all(isinstance(x, scalars) and np.ndim(x) == 0 for x in y0):
+        return fnp.stack(y0)
     return y0
 
 
