@@ -109,9 +109,11 @@ def pages() -> dict[str, str]:
     made: dict[str, str] = {}
     for path, module in public_modules().items():
         made |= _pages_of(path, module)
-    documents = [f"reference/{path}" for path in public_modules()]
+    documents = [  # short names: the left column is narrow
+        f"{path.removeprefix('funcgrad.')} </reference/{path}>" for path in public_modules()
+    ]
     made["reference/index"] = INTRODUCTION.format(
-        documents=indent("\n".join(f"/{document}" for document in documents), "   "),
+        documents=indent("\n".join(documents), "   "),
         rows="\n".join(
             f"   * - :doc:`{path} </reference/{path}>`\n     - {_sentence(module)}"
             for path, module in public_modules().items()

@@ -213,7 +213,8 @@ def import_time(library: Any) -> str:
 
 def size(library: Any) -> str:
     """The size of what pip unpacks for the library, without byte code, NumPy and SciPy."""
-    return f"{sum(_files(name) for name in _needs(library.name)) / 1e6:,.0f} MB"
+    megabytes = sum(_files(name) for name in _needs(library.name)) / 1e6
+    return f"{megabytes:,.{0 if megabytes > 9 else 1}f} MB"
 
 
 def first_gradient(library: Any) -> str:
