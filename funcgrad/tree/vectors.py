@@ -31,7 +31,7 @@ from funcgrad.tensor.tensor import Tensor, wrap
 from funcgrad.tree.pieces import Pytree
 
 
-def scalars_as_vector(x: Any) -> Any:
+def scalars_as_vector(x: object) -> object:
     """A list of scalars as a vector, as SciPy reads it; anything else as it is.
 
     >>> scalars_as_vector([np.float64(1.0), 2.0]), scalars_as_vector((1.0, 2.0))

@@ -381,7 +381,7 @@ How to read it:
   nothing of the kind; you would write it yourself.
 - Root: JAX's own `lax.custom_root` with its own `gmres` raises the error that the cell names.
 - Stiff equations: both solvers have the tolerances 1e-6 and 1e-10, and both agree with the known
-  values to four digits; other options are the defaults.
+  value and gradient to three digits; other options are the defaults.
 - The test that fails: Hypothesis, in its default settings, until it reports the mistake.
 - PyTorch's first gradient is `torch.func.grad`, without `torch.compile`. JAX stores compiled code
   only if `JAX_COMPILATION_CACHE_DIR` is set, as it was here.
