@@ -38,7 +38,11 @@ def scalars_as_vector(x: object) -> object:
     (Tensor([1., 2.]), (1.0, 2.0))
     """
     kinds = (Real, complex, Tensor, np.ndarray)
-    if isinstance(x, list) and x and all(isinstance(y, kinds) and np.ndim(y) == 0 for y in x):
+    if (
+        isinstance(x, list)
+        and x
+        and all(isinstance(y, kinds) and getattr(y, "ndim", 0) == 0 for y in x)
+    ):
         return ravel(x)[0]
     return x
 
