@@ -42,6 +42,9 @@ The classes, with the built-in exception from which each derives::
     ├── UnknownFunctionError NotImplementedError a NumPy function that funcgrad lacks
     └── CheckError          AssertionError  a derivative that a check found wrong
 
+The documentation has a page for each error, with an example and its repair: search the site for the
+name of the error.
+
 Tracebacks omit this library's frames, except for the first and the last after each of the user's;
 ``FUNCGRAD_TRACEBACKS=full`` in the environment shows all.
 

@@ -267,7 +267,7 @@ class WhileReverseCall(LoopCall):
         if any(followed[:count]):
             raise DifferentiationError(
                 "linear_transpose: the function is not linear: the derivative of a loop is not"
-                " linear in the loop's operands, which depend on the function's own."
+                " linear in the loop's operands, which depend on the arguments of the function."
             )
         flags = [False] * count
         for program, carried in zip(sweeps.later, sweeps.parts(followed)[2:], strict=True):

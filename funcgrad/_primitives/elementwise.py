@@ -170,6 +170,8 @@ def _evaluated(name: str, formula: Callable[..., Any] | None) -> Callable[..., A
 def reals(low: float, high: float, arity: int = 1) -> Callable[[], Iterator[Sample]]:
     """Samples of real arguments between two bounds: scalars, 0-d, strided, broadcast, empty.
 
+    ``arity`` is the number of arguments of the operation.
+
     Examples
     --------
     >>> [np.shape(sample.args[0]) for sample in reals(-1.0, 1.0)()]
@@ -194,6 +196,8 @@ def complexes(
     low: float = 0.4, high: float = 1.6, arity: int = 1
 ) -> Callable[[], Iterator[Sample]]:
     """Samples of complex arguments whose magnitudes lie between two bounds, off the axes.
+
+    ``arity`` is the number of arguments of the operation.
 
     Examples
     --------

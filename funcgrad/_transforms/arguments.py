@@ -275,10 +275,10 @@ def differentiable(
     for position, value in enumerate(values):
         if not is_inexact(dtype_of(value)):
             raise DifferentiationError(
-                f"{operation}: {name()}{structure.paths()[position]} is of dtype {dtype_of(value)},"
-                " in which nothing can be differentiated. Pass floating-point numbers (2.0 rather"
-                " than 2, x.astype(float)), or leave this argument out of argnums. Declare a size"
-                " in a class of yours by fg.static_field()."
+                f"{operation}: {name()}{structure.paths()[position]} is of dtype {dtype_of(value)}:"
+                " only floating-point and complex values have derivatives. Write 2.0 rather than 2,"
+                " or x.astype(float), or leave this argument out of argnums. In a class of yours"
+                " declare a size by fg.static_field()."
             )
     return values
 

@@ -184,7 +184,7 @@ class LinearRecorder(Recorder):
             raise DifferentiationError(
                 f"linear_transpose: the function is not linear: {primitive.name} is not linear in"
                 f" argument(s) {', '.join(str(k) for k, flag in enumerate(followed) if flag)},"
-                " which depend on the function's own."
+                " which depend on the arguments of the function."
             )
         out = super().process(primitive, args, params)
         outs = out if type(out) is tuple else (out,)

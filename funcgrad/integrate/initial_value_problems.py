@@ -70,7 +70,8 @@ def solve_ivp(
     t_span : pair of scalars
         The first and the last time; the last one may be the earlier one.
     y0 : pytree of array_like
-        The start, real or complex. A list of scalars is a vector, as in SciPy.
+        The start, real or complex. A list of scalars is a vector, as in SciPy, also if they are
+        tensors without axes.
     method : str
         Explicit: "RK45" (Dormand and Prince, order 5), "Tsit5" (order 5, with smaller errors),
         "DOP853" (order 8, for small tolerances). "leapfrog": steps of one size, ``first_step``, for

@@ -31,6 +31,7 @@ from funcgrad.integrate.rosenbrock import Rodas5P
 from funcgrad.integrate.singly_implicit import Kvaerno5
 from funcgrad.integrate.step_methods import Settings, StepMethod, resolved
 from funcgrad.tensor.tensor import Tensor, wrap
+from funcgrad.tree.vectors import scalars_as_vector
 
 METHODS: Final[Mapping[str, StepMethod]] = MappingProxyType(
     {
@@ -42,10 +43,10 @@ METHODS: Final[Mapping[str, StepMethod]] = MappingProxyType(
 
 
 def start_of(y0: Any) -> Any:
-    """The start; a list of scalars becomes a vector, as in SciPy."""
+    """The start; a list of scalars, also of traced ones, becomes a vector, as in SciPy."""
     if isinstance(y0, list) and all(isinstance(x, Real | complex) for x in y0):
         return np.asarray(y0)
-    return y0
+    return scalars_as_vector(y0)
 
 
 def arguments_of(args: Any) -> tuple[Any, ...]:

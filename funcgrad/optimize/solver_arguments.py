@@ -30,7 +30,7 @@ from funcgrad.implicit.direct import direct_solve
 from funcgrad.implicit.unknowns import Unknown
 from funcgrad.scipy.optimize.problem import check_call
 from funcgrad.tensor.tensor import Tensor
-from funcgrad.tree.vectors import ravel
+from funcgrad.tree.vectors import ravel, scalars_as_vector
 
 Vector: TypeAlias = Tensor
 """The elements of all leaves of the unknown."""
@@ -39,10 +39,10 @@ _WAYS: Final = ("implicit", "steps")
 
 
 def as_vector(x0: Any) -> Any:
-    """The start; a list of scalars becomes a vector, as in SciPy."""
+    """The start; a list of scalars, also of traced ones, becomes a vector, as in SciPy."""
     if isinstance(x0, list) and x0 and all(isinstance(number, Real) for number in x0):
         return np.asarray(x0, float)
-    return x0
+    return scalars_as_vector(x0)
 
 
 def vector_of(x0: Any, name: str, is_complex: bool = False) -> tuple[Vector, Callable[[Any], Any]]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,22 @@ from funcgrad._transforms.arguments import values_of
 from funcgrad.errors import DtypeError, ShapeError
 from funcgrad.tensor.tensor import Tensor, wrap
 from funcgrad.tree.pieces import Pytree
+
+
+def scalars_as_vector(x: object) -> object:
+    """A list of scalars as a vector, as SciPy reads it; anything else as it is.
+
+    >>> scalars_as_vector([np.float64(1.0), 2.0]), scalars_as_vector((1.0, 2.0))
+    (Tensor([1., 2.]), (1.0, 2.0))
+    """
+    kinds = (Real, complex, Tensor, np.ndarray)
+    if (
+        isinstance(x, list)
+        and x
+        and all(isinstance(y, kinds) and getattr(y, "ndim", 0) == 0 for y in x)
+    ):
+        return ravel(x)[0]
+    return x
 
 
 def ravel(tree: Pytree) -> tuple[Tensor, Callable[[ArrayLike], Any]]:

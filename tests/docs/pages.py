@@ -122,7 +122,10 @@ def _error_of_section(text: str, cell: Cell) -> str:
 
 
 def _show(value: Any) -> None:
-    """Form the texts by which a notebook shows the value of a cell."""
+    """Form the texts by which a notebook shows the value of a cell; pictures are no values."""
+    values = value if isinstance(value, list | tuple) else [value]
+    if any(type(x).__module__.startswith("matplotlib") for x in values):
+        raise TypeError(f"the page would show {value!r:.60}: end the cell with plt.show()")
     for name in ("_repr_html_", "_repr_mimebundle_"):
         form = getattr(type(value), name, None)
         if form is not None:

@@ -138,6 +138,12 @@ def test_a_value_that_cannot_be_shown_is_told() -> None:
         run(text, Path("page.md"))
 
 
+def test_an_object_of_matplotlib_as_a_value_is_told() -> None:
+    text = "```{code-cell}\nfrom matplotlib.figure import Figure\nFigure().text(0, 0, 'a')\n```\n"
+    with pytest.raises(CellError, match=r"end the cell with plt\.show"):
+        run(text, Path("page.md"))
+
+
 def test_a_cell_that_should_fail_and_runs_is_told() -> None:
     text = "```{code-cell}\n:tags: [raises-exception]\n1\n```\n"
     with pytest.raises(CellError, match=r"page.md:3: .* and runs"):

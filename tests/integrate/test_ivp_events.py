@@ -40,6 +40,18 @@ def landing_exactly(values: Any) -> Any:
 THROW = fg.tensor([10.0, 1.0, 9.81])
 
 
+def test_a_list_of_scalars_is_a_vector_also_if_they_are_traced() -> None:
+    def after(height: Any, speed: float | fg.Tensor) -> Any:
+        sol = solve_ivp(lambda _, y: [y[1], -9.81], (0.0, 1.0), [height, speed], t_eval=[1.0])
+        assert sol.y.shape == (2, 1)
+        return sol.y[0, -1]
+
+    np.testing.assert_allclose(fg.grad(after)(10.0, 1.0), 1.0, rtol=1e-12)
+    np.testing.assert_allclose(
+        fg.vmap(after)(fg.tensor([1.0, 2.0]), fg.tensor([1.0, 1.0])), [-2.905, -1.905]
+    )
+
+
 @together("method", ["RK45", "Tsit5", "DOP853"])
 def test_a_ball_lands_where_it_should(method: str) -> None:
     np.testing.assert_allclose(landing(THROW, method=method), landing_exactly(THROW), rtol=1e-13)

@@ -218,3 +218,12 @@ def test_fixed_points() -> None:
     found = optimize.fixed_point(lambda x: fnp.tanh(matrix @ x + 1.0), np.zeros(30), xtol=1e-12)
     x = np.asarray(found.x)
     np.testing.assert_allclose(np.tanh(matrix @ x + 1.0), x, rtol=1e-9)
+
+
+def test_a_list_of_scalars_is_a_vector_also_if_they_are_traced() -> None:
+    def found(a: Any) -> Any:
+        return optimize.minimize(lambda x: (x - a) @ (x - a), [a - 1.0, 0.0]).x
+
+    batch = fg.vmap(found)(fg.tensor([1.0, 2.0]))
+    np.testing.assert_allclose(batch, [[1.0, 1.0], [2.0, 2.0]], atol=1e-7)
+    np.testing.assert_allclose(fg.jacfwd(found)(1.0), [1.0, 1.0], atol=1e-7)

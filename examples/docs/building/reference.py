@@ -28,6 +28,8 @@ from examples.docs.building.public_names import Entry, all_entries, entries, pub
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
+TROUBLESHOOTING = Path(__file__).parents[1] / "troubleshooting.md"
+
 FOLDERS = ("reference", "errors")
 """Folders of the site's source that hold nothing else than these pages."""
 
@@ -107,9 +109,11 @@ def pages() -> dict[str, str]:
     made: dict[str, str] = {}
     for path, module in public_modules().items():
         made |= _pages_of(path, module)
-    documents = [f"reference/{path}" for path in public_modules()]
+    documents = [  # short names: the left column is narrow
+        f"{path.removeprefix('funcgrad.')} </reference/{path}>" for path in public_modules()
+    ]
     made["reference/index"] = INTRODUCTION.format(
-        documents=indent("\n".join(f"/{document}" for document in documents), "   "),
+        documents=indent("\n".join(documents), "   "),
         rows="\n".join(
             f"   * - :doc:`{path} </reference/{path}>`\n     - {_sentence(module)}"
             for path, module in public_modules().items()
@@ -225,10 +229,18 @@ def _described(entry: Entry) -> str:
         return f"\n.. py:{role}:: {entry.path}\n\n   {_summary(entry)}\n"
     members = "   :members:\n" if role in ("class", "exception") else ""
     if role == "exception":  # users catch it as the built-in exception
-        members += (
-            "   :show-inheritance:\n\n   An example, and its repair: :doc:`/troubleshooting`.\n"
-        )
+        members += f"   :show-inheritance:\n\n   An example, and its repair: {_repair(entry)}.\n"
     return f"{_index(entry)}\n.. auto{role}:: {entry.path}\n{members}"
+
+
+def _repair(entry: Entry) -> str:
+    """A link to the example of an error, by the anchor of its heading."""
+    name = entry.path.rpartition(".")[2]
+    found = re.search(rf"^### ({name}: .*)", TROUBLESHOOTING.read_text("utf-8"), re.MULTILINE)
+    if found is None:
+        return ":doc:`/troubleshooting`"
+    anchor = re.sub(r"[^\w -]", "", found[1].lower()).replace(" ", "-")
+    return f"`Troubleshooting <../troubleshooting.html#{anchor}>`__"
 
 
 def _index(entry: Entry) -> str:
