@@ -8,12 +8,10 @@ from __future__ import annotations
 from collections.abc import Hashable
 from math import prod
 
-from funcgrad._backends.native import nest_ranges
 from funcgrad._backends.native.function_site import FunctionSite
 from funcgrad._backends.native.function_text import FunctionText
 from funcgrad._backends.native.instructions import memory_type
-from funcgrad._backends.native.nest_ranges import Cut
-from funcgrad._backends.native.nests import NestWriter
+from funcgrad._backends.native.nest_ranges import Cut, write_ranges, write_shared, write_whole
 from funcgrad._backends.native.plan_steps import Nest
 from funcgrad._backends.native.views import View
 from funcgrad._programs.equation import exact_key
@@ -35,14 +33,16 @@ def write_nest(site: FunctionSite, nest: Nest) -> None:
     Carlo runs in 0.8. LLVM puts functions of nests into those that call them where it optimizes.
     """
     plan, module, lines, kind = site.plan, site.module, site.lines, site.nests[id(nest)]
-    facts = plan.numbers.get, module.bits, site.number > 0
     site.work += prod(nest.shape) * len(nest.members)
     if kind not in module.nest_names:
-        cut = nest_ranges.cut_of(site, nest)
-        if module.nests[kind] == 1 and cut is None:
-            NestWriter(lines, nest, plan.specs, site.pointer, *facts).write()
-            return
-        module.nest_names[kind] = _function(site, nest, cut), cut
+        cut = None
+        if module.nests[kind] == 1:
+            following = lines.continued()
+            cut = write_whole(site, nest, following, site.pointer)
+            if cut is None:
+                lines.take(following)
+                return
+        module.nest_names[kind] = _function(site, nest, cut)
     (name, cut), arguments = module.nest_names[kind], []
     for variable, view in {**nest.operands, **nest.stores}.items():
         unit = memory_type(plan.specs[variable].dtype)
@@ -50,12 +50,15 @@ def write_nest(site: FunctionSite, nest: Nest) -> None:
     if cut is None:
         lines.emit(f"call void @{name}({', '.join([f'ptr {place}' for place in arguments])})")
     else:
-        nest_ranges.write_shared(site, nest, cut, name, arguments)
+        write_shared(site, nest, cut, name, arguments)
 
 
-def _function(site: FunctionSite, nest: Nest, cut: Cut | None) -> str:
-    """Write the function of a nest, of the places where its arrays begin; returns its name."""
-    plan, module, views = site.plan, site.module, {**nest.operands, **nest.stores}
+def _function(site: FunctionSite, nest: Nest, cut: Cut | None) -> tuple[str, Cut | None]:
+    """Write the function of a nest, of the places where its arrays begin; returns its name.
+
+    Threads share it as ``cut`` says, or else as the nest itself does.
+    """
+    module, views = site.module, {**nest.operands, **nest.stores}
     known = {variable: f"%a{k}" for k, variable in enumerate(views)}
     names = {**known, **{operand: known[result] for operand, result in _overwritten(site, nest)}}
 
@@ -71,18 +74,17 @@ def _function(site: FunctionSite, nest: Nest, cut: Cut | None) -> str:
         for some in (nest.operands, nest.stores)
     ]
     alike, place = Nest(nest.shape, nest.members, reads, stores), names.__getitem__
-    if cut is not None:
-        return nest_ranges.write_ranges(site, alike, cut, place, [*known.values(), "%records"])
     lines = FunctionText(module.arithmetic, module.definitions)
-    facts = plan.numbers.get, module.bits, site.number > 0
-    NestWriter(lines, alike, plan.specs, place, *facts).write()
+    if cut is None:
+        cut = write_whole(site, alike, lines, place)
+    if cut is not None:
+        addresses = [*known.values(), "%records"]
+        return write_ranges(site, alike, cut, place, addresses), cut
+    name = f"nest{len(module.nest_names)}"
+    parameters = ", ".join([f"ptr {address}" for address in known.values()])
     lines.emit("ret void")
-    name, parameters = (
-        f"nest{len(module.nest_names)}",
-        ", ".join([f"ptr {a}" for a in known.values()]),
-    )
     module.add(f"define internal void @{name}({parameters}) alwaysinline nounwind", lines)
-    return name
+    return name, None
 
 
 def _overwritten(site: FunctionSite, nest: Nest) -> list[tuple[int, int]]:

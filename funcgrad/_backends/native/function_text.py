@@ -180,6 +180,22 @@ class FunctionText:
         lines._count = self._count
         return lines
 
+    def continued(self) -> FunctionText:
+        """The lines that follow, for ``take``; they do not use values that ``shared`` knows."""
+        lines = self.inside()
+        lines.block = self.block
+        return lines
+
+    def take(self, lines: FunctionText) -> None:
+        """Append the lines that follow."""
+        if lines.block != self.block:
+            self._begun, self.block = len(self._lines) + lines._begun, lines.block
+        self._lines += lines._lines
+        self._rooms += lines._rooms
+        self._count, self._shared = lines._count, lines._shared
+        self.declarations |= lines.declarations
+        self.uses |= lines.uses
+
     def name(self) -> str:
         """A fresh name of a value."""
         self._count += 1

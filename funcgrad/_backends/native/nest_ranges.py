@@ -59,20 +59,26 @@ class Cut:
     record: int
 
 
-def cut_of(site: FunctionSite, nest: Nest) -> Cut | None:
-    """How threads share a nest; None where that does not pay."""
+def write_whole(
+    site: FunctionSite, nest: Nest, lines: FunctionText, pointer: Callable[[int], str]
+) -> Cut | None:
+    """Write a nest for one thread, given the addresses of buffers.
+
+    Returns
+    -------
+    Cut or None
+        How several threads share it, if that pays: then these lines are of no use.
+    """
     plan, module = site.plan, site.module
-    if prod(nest.shape) < _FEW:
+    facts = plan.specs, pointer, plan.numbers.get, module.bits, site.number > 0
+    writer = _NestPart(lines, nest, *facts)
+    writer.write()
+    if prod(nest.shape) < _FEW or not site.is_shared(writer.bytes_computed / _BYTES):
         return None
-    arguments = nest, plan.specs, site.pointer, plan.numbers.get, module.bits
-    draft = _NestPart(site.lines.inside(), *arguments)
-    draft.write()
-    if not site.is_shared(draft.bytes_computed / _BYTES):
-        return None
-    cut = draft.cut(_PARTS)
-    if cut is None or not draft.reads_pieces(cut):
+    cut = writer.cut(_PARTS)
+    if cut is None or not writer.reads_pieces(cut):
         return cut
-    return cut if site.is_shared(draft.bytes_of_functions / _BYTES) else None
+    return cut if site.is_shared(writer.bytes_of_functions / _BYTES) else None
 
 
 def write_ranges(
@@ -132,7 +138,7 @@ class _NestPart(NestWriter):
 
     @property
     def bytes_of_functions(self) -> int:
-        """The bytes that are computed while the functions run that the draft calls."""
+        """The bytes that are computed while the functions run that it calls."""
         widest = max([self.specs[member.variable].dtype.itemsize for member in self.nest.members])
         return prod(self.nest.shape) * _OF_FUNCTIONS * widest * len(self._lines.uses)
 
