@@ -292,7 +292,6 @@ class _Rule:
                     if type(end) not in RAW:
                         integral = integral + sign * _moved(wrap(end), shifted, values)
             integral = fnp.where(ended.status == NOT_FINITE, np.nan, integral)
-            integral = fnp.where(ended.status == NOT_FINITE, np.nan, integral)
             empty = (low == high) & fnp.isinf(low)  # its nodes are not finite
             integral, error = (fnp.where(empty, 0.0, x) for x in (integral, ended.error))
             if self.log:
