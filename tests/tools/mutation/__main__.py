@@ -14,7 +14,8 @@ through, and those that they kill have the verdict ``slowly``: such a test shoul
 
 ``--project`` tries all files of the package: a sample, spread evenly over folders, files and kinds,
 gives the project's score. ``--report`` appends every verdict to a file at once; with that file a
-run that was stopped continues, and ``--record`` counts it on the page of proofs. ``--share 1/2`` tries every second mutant, for a second process.
+run that was stopped continues, and ``--record`` counts it on the page of proofs. ``--share 1/2``
+tries every second mutant, for a second process.
 """
 
 from __future__ import annotations
