@@ -2,9 +2,10 @@
 
 ``FOLDER`` is a clone of https://github.com/data-apis/array-api-tests with its submodule, whose
 requirements are installed. The outcome is recorded for the page of proofs. More examples for each
-test find more, and take longer::
+test find more, and take longer; a sample has some files only::
 
     python -m tests.tools.array_api ../array-api-tests 100
+    python -m tests.tools.array_api ../array-api-tests 5 has_names signatures
 
 >>> counted("2 failed, 1094 passed, 5 skipped in 3.21s")
 {'failed': 2, 'passed': 1094}
@@ -37,6 +38,7 @@ def main(arguments: Sequence[str]) -> int:
     """Run the tests, record the outcome, and return pytest's status."""
     folder, *others = arguments
     examples = int(others[0]) if others else EXAMPLES
+    files = [f"array_api_tests/test_{name}.py" for name in others[1:]] or ["array_api_tests"]
     options = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--disable-deadline"]
     command = [sys.executable, "-m", "pytest", *options, f"--max-examples={examples}"]
     path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
@@ -47,7 +49,7 @@ def main(arguments: Sequence[str]) -> int:
         "ARRAY_API_TESTS_VERSION": "2025.12",
     }
     done = subprocess.run(
-        [*command, "array_api_tests"],
+        [*command, *files],
         cwd=folder,
         env=environment,
         text=True,
@@ -55,7 +57,8 @@ def main(arguments: Sequence[str]) -> int:
         check=False,
     )
     print(done.stdout)
-    proofs.record("standard", **counted(done.stdout), examples=examples)
+    names = ", ".join(f"`{name}`" for name in others[1:]) or "all files"
+    proofs.record("standard", **counted(done.stdout), examples=examples, files=names)
     return done.returncode
 
 

@@ -110,9 +110,9 @@ ROWS: Final = (
     Row(
         "mutants",
         "Mistakes that are planted in a sample of places, and killed by tests",
-        "{killed} of {mutants}: {packages}",
+        "{killed} of {mutants} by {tests}: {packages}",
         "by hand",
-        "python -m tests.tools.mutation --project --sample 400 --report report.txt --record",
+        "python -m tests.tools.mutation FILES --sample 40 --report report.txt --record",
     ),
     Row(
         "onnx",
@@ -124,7 +124,7 @@ ROWS: Final = (
     Row(
         "standard",
         "The array API's own tests of `funcgrad.numpy`, with {examples} examples for each",
-        "{passed:,} passed, {failed} failed",
+        "{passed:,} passed ({files}); {failed} failed, see `funcgrad/numpy/README.md`",
         "by hand",
         "python -m tests.tools.array_api FOLDER",
     ),

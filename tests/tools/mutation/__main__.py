@@ -333,6 +333,7 @@ def _counts(outcomes: Sequence[Outcome]) -> dict[str, int | str]:
         "mutants": tried.total(),
         "killed": killed.total(),
         "packages": ", ".join(told),
+        "tests": os.environ.get("PYTEST_ADDOPTS", "all quick tests"),
     }
 
 
