@@ -121,7 +121,8 @@ def tanhsinh(
         The first level at which the error is compared with the tolerance.
     atol, rtol : float, optional
         The error may be ``max(atol, rtol * abs(integral))``; by default 0, and epsilon**0.75,
-        1.8e-12 in float64. An error by rounding of the sum is accepted as well.
+        1.8e-12 in float64. An error by rounding of the sum is accepted as well, also with
+        tolerances of 0, and for a function that is 0, where SciPy's status is -2.
     preserve_shape : bool
         Whether ``f`` takes and returns all elements at once.
     callback : None
@@ -291,7 +292,6 @@ class _Rule:
                 for sign, end in ((-1.0, ends[0]), (1.0, ends[1])):
                     if type(end) not in RAW:
                         integral = integral + sign * _moved(wrap(end), shifted, values)
-            integral = fnp.where(ended.status == NOT_FINITE, np.nan, integral)
             integral = fnp.where(ended.status == NOT_FINITE, np.nan, integral)
             empty = (low == high) & fnp.isinf(low)  # its nodes are not finite
             integral, error = (fnp.where(empty, 0.0, x) for x in (integral, ended.error))

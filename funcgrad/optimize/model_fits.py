@@ -22,7 +22,8 @@ from funcgrad._transforms.arguments import check_function
 from funcgrad._transforms.batch import vmap
 from funcgrad.errors import ArgumentError, ShapeError
 from funcgrad.optimize.fits import least_squares
-from funcgrad.optimize.solver_arguments import bounds_of
+from funcgrad.optimize.robust_losses import cost_of, weighted
+from funcgrad.optimize.solver_arguments import bounds_of, residuals_of
 from funcgrad.optimize.solver_tasks import prompt_result
 from funcgrad.scipy.linalg.triangular_systems import solve_triangular
 from funcgrad.scipy.optimize.problem import check_call
@@ -91,7 +92,8 @@ def curve_fit(
     Notes
     -----
     The covariance is (JᵀJ)⁻¹ with the Jacobian J at the solution, as if the model were linear.
-    With a robust ``loss``, SciPy also scales J by the loss, so its covariance is another one.
+    With a robust ``loss``, J is scaled as in SciPy: JᵀJ approximates the Hessian of the cost, and
+    the cost gives the scale.
 
     Examples
     --------
@@ -132,7 +134,10 @@ def curve_fit(
     options["jac"] = weighed if callable(jac) else jac
     fit = least_squares(residuals, start, args=(xdata, y), bounds=bounds, **options)
     jacobian = fit.jac.toarray() if isinstance(fit.jac, SparseArray) else fit.jac
-    return fit.x, prompt_result(_covariance, [jacobian, fit.cost], bool(absolute_sigma))
+    limit = fnp.asarray(options.get("f_scale", 1.0)).astype(jacobian.dtype)
+    values = [jacobian, residuals_of(fit.fun, name), limit]
+    loss = options.get("loss", "linear")
+    return fit.x, prompt_result(_covariance, values, loss, bool(absolute_sigma))
 
 
 def _parameter_count(f: Callable[..., Any]) -> int:
@@ -168,15 +173,19 @@ def _weighing(sigma: Any, y: Tensor) -> Callable[[Tensor], Tensor]:
     return lambda residuals: solve_triangular(factor, residuals, lower=True)
 
 
-def _covariance(jacobian: Tensor, cost: Tensor, absolute_sigma: bool) -> Tensor:
+def _covariance(
+    jacobian: Tensor, residuals: Tensor, f_scale: Tensor, loss: str, absolute_sigma: bool
+) -> Tensor:
     """The covariance of the parameters."""
     count, size = jacobian.shape
+    least = float(np.finfo(jacobian.dtype).eps)  # as in SciPy: outliers say nothing
+    jacobian = weighted(residuals, jacobian, loss, f_scale, least)[1]
     covariance = _inverse(jacobian.T @ jacobian)
     if absolute_sigma:
         return covariance
     if count <= size:
         return fnp.full_like(covariance, np.inf)
-    scale = 2.0 * cost / (count - size)
+    scale = 2.0 * cost_of(residuals, loss, f_scale) / (count - size)
     return fnp.where(fnp.isfinite(scale), covariance * scale, np.inf)
 
 

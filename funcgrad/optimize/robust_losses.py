@@ -42,11 +42,14 @@ def cost_of(residuals: Tensor, loss: str, f_scale: Any) -> Tensor:
     return 0.5 * f_scale**2 * fnp.sum(LOSSES[loss]((residuals / f_scale) ** 2))
 
 
-def weighted(residuals: Tensor, jacobian: Tensor, loss: str, f_scale: Any) -> tuple[Any, Any]:
+def weighted(
+    residuals: Tensor, jacobian: Tensor, loss: str, f_scale: Any, least: float = 1e-3
+) -> tuple[Any, Any]:
     """Residuals and Jacobian of a least-squares problem with the same gradient.
 
     The product of the Jacobian with itself approximates the Hessian of the loss, and stays positive
-    definite. Source: Triggs and others, "Bundle adjustment: a modern synthesis", 2000, section 4.3.
+    definite: the curvature of a loss is at least ``least`` times its slope. Source: Triggs and
+    others, "Bundle adjustment: a modern synthesis", 2000, section 4.3.
     """
     if loss == "linear":
         return residuals, jacobian
@@ -57,6 +60,6 @@ def weighted(residuals: Tensor, jacobian: Tensor, loss: str, f_scale: Any) -> tu
         return jvp(LOSSES[loss], (point,), (ones,))[1]
 
     first, second = jvp(slope, (z,), (ones,))
-    curvature = fnp.maximum(first + 2.0 * z * second, 1e-3 * first)
+    curvature = fnp.maximum(first + 2.0 * z * second, least * first)
     root = fnp.sqrt(curvature)
     return residuals * (first / root), jacobian * root[:, None]

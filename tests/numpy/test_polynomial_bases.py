@@ -54,6 +54,7 @@ CALLS: dict[str, list[tuple[Any, ...]]] = {
     "trim": [([1.0, 2.0, 1e-3, 0.0], 0.01), ([0.0, 0.0],)],
 }
 ONLY = {"chebinterpolate", "chebpts1", "chebpts2", "polyvalfromroots"}
+NEW = {"valnd"}
 OF_INTEGERS = {"gauss": [(3,)], "weight": [(X,)], "2poly": [(C,)]}
 CONSTANTS = ("zero", "one", "x", "domain")
 
@@ -80,14 +81,14 @@ def close(ours: Any, peers: Any, share: float = 1e-13) -> None:
 def test_names_and_parameters_are_numpys(module: str) -> None:
     ours, theirs = functions(module)
     prefix = PREFIXES[module]
-    assert {*ours.__all__} == {*theirs.__all__} - {f"{prefix}valnd"}  # NumPy 2.5 has it
+    assert {*ours.__all__} == {*theirs.__all__, f"{prefix}valnd"}  # which NumPy 2.5 has, too
     for name in ours.__all__:
         stem = name.removeprefix(prefix)
         if name in ONLY or stem in CALLS:
             own, peer = (inspect.signature(getattr(m, name)).parameters for m in (ours, theirs))
             assert list(own) == list(peer), name
         else:
-            known = {*OF_INTEGERS, *CONSTANTS} | {f"poly2{prefix}"}
+            known = {*OF_INTEGERS, *CONSTANTS, *NEW} | {f"poly2{prefix}"}
             assert stem in known or name in known or name in CLASSES
 
 
@@ -136,6 +137,75 @@ def test_high_degrees_and_single_precision(module: str) -> None:
         assert np.finfo(found.dtype).eps == np.finfo(np.float32).eps, name
     assert getattr(ours, prefix + "val")(X.astype("f"), single).dtype == np.float32
     assert getattr(ours, prefix + "add")([1, 2], [3]).dtype == np.float64
+
+
+@together("module", PREFIXES)
+def test_values_of_any_number_of_variables(module: str) -> None:
+    ours, theirs = functions(module)
+    prefix = PREFIXES[module]
+    valnd = getattr(ours, f"{prefix}valnd")
+    close(valnd((X, Y, Z), SPACE), getattr(theirs, f"{prefix}val3d")(X, Y, Z, SPACE))
+    close(valnd(np.stack([X, Y]), PLANE), getattr(theirs, f"{prefix}val2d")(X, Y, PLANE))
+    close(valnd([X], C), getattr(theirs, f"{prefix}val")(X, C))
+    if hasattr(theirs, f"{prefix}valnd"):
+        close(valnd((X, Y), PLANE), getattr(theirs, f"{prefix}valnd")((X, Y), PLANE))
+    for pts in ((), (X, Y[:2]), (X, Y, Z)):
+        with pytest.raises(ShapeError, match=f"{prefix}valnd: "):
+            valnd(pts, PLANE)
+
+
+@together("module", PREFIXES)
+def test_values_and_slopes_at_infinity_are_those_of_the_highest_degree(module: str) -> None:
+    ours, theirs = functions(module)
+    val = getattr(ours, f"{PREFIXES[module]}val")
+    for degree in range(6):
+        c = (-1.0) ** np.arange(degree + 1)
+        slopes = getattr(theirs, f"{PREFIXES[module]}der")(c)
+        for x in (np.inf, -np.inf):
+
+            def far(coefficients: Any, x: float = x) -> Any:
+                powers = getattr(theirs, f"{PREFIXES[module]}2poly", np.asarray)(coefficients)
+                return powers[0] if len(powers) == 1 else powers[-1] * x ** (len(powers) - 1)
+
+            assert float(val(x, c)) == far(c)
+            assert fg.value_and_grad(val)(x, c) == (far(c), far(slopes))
+            assert fg.jvp(lambda x, c=c: val(x, c), (x,), (1.0,)) == (far(c), far(slopes))
+            assert np.all(np.asarray(val(np.array([x, 0.5]), c)) == [far(c), float(val(0.5, c))])
+            basis = np.asarray(fg.grad(val, argnums=1)(x, c))
+            assert np.array_equal(
+                basis, [far(row[: k + 1]) for k, row in enumerate(np.eye(degree + 1))]
+            )
+    assert val(0.5, C[:1].astype("f")).dtype == val(0.5, C.astype("f")).dtype == np.float32
+    assert np.isnan(float(val(np.nan, C[:1])))
+
+
+@together("name", CLASSES)
+def test_questions_of_numpys_classes(name: str) -> None:
+    ours, theirs = (getattr(m, name) for m in (fnp.polynomial, np.polynomial))
+    names = {word for word in dir(theirs) if not word.startswith("_")}
+    assert names - {*dir(ours)} == {"domain", "window", "symbol"}  # each polynomial has them
+    p, q = ours(C, domain=[0.0, 3.0]), ours([*C[:-1], 7.0], window=[-1.0, 2.0])
+    assert (ours.basis_name, ours.maxpower) == (theirs.basis_name, theirs.maxpower)
+    assert p.copy() is p
+    for question in ("coef", "domain", "window"):
+        ask = getattr(p, f"has_same{question}")
+        assert ask(ours(C, domain=[0.0, 3.0]))
+        assert not ask(q)
+    assert p.has_sametype(q)
+    assert not p.has_sametype(C)
+    assert not p.has_samecoef(ours(C[:-1]))
+    with pytest.raises(ArgumentError, match="maxpower=100"):
+        p**101
+
+
+def test_interpolation_over_a_domain() -> None:
+    ours, theirs = fnp.polynomial.Chebyshev, np.polynomial.Chebyshev
+    for args in (([0.0, 3.0], (2.0,)), (None, (1.0,))):
+        p = ours.interpolate(lambda x, a: fnp.exp(-a * x), 4, *args)
+        peer = theirs.interpolate(lambda x, a: np.exp(-a * x), 4, *args)
+        close([p.coef, p.domain], [peer.coef, peer.domain])
+    slope = fg.grad(lambda a: ours.interpolate(lambda x: x**2 * a, 2, [1.0, 2.0])(1.5))(3.0)
+    assert float(slope) == pytest.approx(2.25)
 
 
 @together("name", CLASSES)

@@ -11,6 +11,7 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import optimize
 from tests.optimize.problems import CONSTRAINED, RESIDUALS, SYSTEMS
+from tests.together import together
 
 scipy_optimize = pytest.importorskip("scipy.optimize")
 
@@ -199,6 +200,36 @@ def test_curve_fit_is_scipys(options: int) -> None:
     )
     np.testing.assert_allclose(found[0], reference[0], rtol=1e-6)
     np.testing.assert_allclose(found[1], reference[1], rtol=1e-4)
+
+
+@together("loss", ["soft_l1", "huber", "cauchy", "arctan"])
+def test_the_covariance_of_a_robust_fit_is_scipys_and_has_derivatives(loss: str) -> None:
+    data = 2.0 * np.exp(-1.5 * CURVE) + 0.05 * np.random.default_rng(0).normal(size=30)
+    data[::9] += 1.0
+    options: Any = {"loss": loss, "f_scale": 0.1, "xtol": 1e-13, "ftol": 1e-13, "gtol": 1e-13}
+
+    def fit(measured: Any) -> Any:
+        return optimize.curve_fit(lambda t, a, k: a * fnp.exp(-k * t), CURVE, measured, **options)
+
+    reference = scipy_optimize.curve_fit(
+        lambda t, a, k: a * np.exp(-k * t), CURVE, data, [1.0, 1.0], method="trf", **options
+    )
+    np.testing.assert_allclose(fit(data)[1], reference[1], rtol=1e-4)
+    slope = np.asarray(fg.grad(lambda measured: fnp.sum(fit(measured)[1]))(data))[3]
+    step = 1e-5 * (np.arange(30) == 3)
+    there, here = [float(fnp.sum(fit(data + sign * step)[1])) for sign in (1.0, -1.0)]
+    np.testing.assert_allclose(slope, (there - here) / 2e-5, rtol=1e-4)
+
+
+def test_complex_residuals_count_by_their_sizes() -> None:
+    t = np.linspace(0.0, 1.0, 9)
+    data = np.exp(2.0j * t) + 0.01 * np.cos(30.0 * t)
+    popt, pcov = optimize.curve_fit(lambda t, k: fnp.exp(1j * k * t), t, data, [1.5])
+    found = optimize.least_squares(lambda k: fnp.exp(1j * k * t) - data, np.array([1.5]))
+    residuals = np.exp(1j * np.asarray(popt) * t) - data
+    assert float(found.cost) == pytest.approx(0.5 * np.sum(abs(residuals) ** 2))
+    variance = np.sum(abs(residuals) ** 2) / (18 - 1) / np.sum(t**2)
+    assert float(pcov[0, 0]) == pytest.approx(variance, rel=1e-6)
 
 
 def test_curve_fit_tells_where_nothing_is_known() -> None:

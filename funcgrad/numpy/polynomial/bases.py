@@ -24,6 +24,7 @@ from funcgrad.numpy import (
     exponential,
     joining,
     linalg,
+    logic,
     manipulation,
     reductions,
     repeating,
@@ -185,20 +186,24 @@ class Basis:
         """The values of polynomials at points, by Clenshaw's recurrence.
 
         The coefficients are on the first axis of ``c``. With ``tensor`` each polynomial of several
-        is evaluated at all points; otherwise they broadcast.
+        is evaluated at all points; otherwise they broadcast. At infinite points the highest degree
+        decides, also where NumPy's value is NaN.
         """
         name = self._named("val")
         at, c = inexact(x, name), coefficients(c, name, series=False)
         if tensor:
             c = c.reshape(c.shape + (1,) * at.ndim)
-        bands = self.rule.multiple.at
-        total, before = c[-1] + at * 0.0, None
+        bands, is_infinite = self.rule.multiple.at, logic.isinf(at)
+        if c.shape[0] == 1:
+            return c[0] + 0.0 / (1.0 + abs(at))
+        total, before = c[-1], None
         for n in reversed(range(c.shape[0] - 1)):
             up, same, _ = bands(n)
             factor = at if up == 1 and not same else (at - same) / up
             following, down = total, bands(n + 1)[2] / bands(n + 1)[0]
             total = c[n] + factor * total
-            total = total if before is None or not down else total - down * before
+            if before is not None and down:
+                total = total - selection.where(is_infinite, 0.0, down * before)
             before = following
         return total
 
@@ -225,6 +230,13 @@ class Basis:
     def val3d(self, x: ArrayLike, y: ArrayLike, z: ArrayLike, c: ArrayLike) -> Tensor:
         """The values of polynomials of three variables at points (x, y, z)."""
         return self._several("val3d", (x, y, z), c, False)
+
+    def valnd(self, pts: Sequence[ArrayLike], c: ArrayLike) -> Tensor:
+        """The values of polynomials of several variables, whose places ``pts`` lists."""
+        places = list(pts) if isinstance(pts, (tuple, list)) else list(creation.asarray(pts))
+        if not places:
+            raise ShapeError(f"{self._named('valnd')}: pts needs the places of a variable.")
+        return self._several("valnd", places, c, False)
 
     def grid2d(self, x: ArrayLike, y: ArrayLike, c: ArrayLike) -> Tensor:
         """The values of polynomials of two variables on a grid."""

@@ -12,10 +12,10 @@ from funcgrad.numpy.polynomial.recurrences import HERMITE
 # fmt: off
 __all__ = [
     "Hermite", "herm2poly", "hermadd", "hermcompanion", "hermder", "hermdiv", "hermdomain",
-    "hermfit", "hermfromroots", "hermgauss", "hermgrid2d", "hermgrid3d", "hermint",
-    "hermline", "hermmul", "hermmulx", "hermone", "hermpow", "hermroots", "hermsub",
-    "hermtrim", "hermval", "hermval2d", "hermval3d", "hermvander", "hermvander2d",
-    "hermvander3d", "hermweight", "hermx", "hermzero", "poly2herm",
+    "hermfit", "hermfromroots", "hermgauss", "hermgrid2d", "hermgrid3d", "hermint", "hermline",
+    "hermmul", "hermmulx", "hermone", "hermpow", "hermroots", "hermsub", "hermtrim", "hermval",
+    "hermval2d", "hermval3d", "hermvalnd", "hermvander", "hermvander2d", "hermvander3d",
+    "hermweight", "hermx", "hermzero", "poly2herm",
 ]
 # fmt: on
 
@@ -32,6 +32,7 @@ hermfromroots, hermcompanion, hermroots = _BASIS.fromroots, _BASIS.companion, _B
 hermfit, herm2poly, poly2herm = _BASIS.fit, _BASIS.to_powers, _BASIS.from_powers
 hermweight = _BASIS.weight
 hermgauss = _BASIS.gauss
+hermvalnd = _BASIS.valnd
 
 hermzero, hermone = creation.zeros(1), creation.ones(1)
 hermx, hermdomain = hermline(0.0, 1.0), creation.asarray(HERMITE.interval)

@@ -11,10 +11,10 @@ from funcgrad.numpy.polynomial.recurrences import HERMITE_E
 
 # fmt: off
 __all__ = [
-    "HermiteE", "herme2poly", "hermeadd", "hermecompanion", "hermeder", "hermediv",
-    "hermedomain", "hermefit", "hermefromroots", "hermegauss", "hermegrid2d", "hermegrid3d",
-    "hermeint", "hermeline", "hermemul", "hermemulx", "hermeone", "hermepow", "hermeroots",
-    "hermesub", "hermetrim", "hermeval", "hermeval2d", "hermeval3d", "hermevander",
+    "HermiteE", "herme2poly", "hermeadd", "hermecompanion", "hermeder", "hermediv", "hermedomain",
+    "hermefit", "hermefromroots", "hermegauss", "hermegrid2d", "hermegrid3d", "hermeint",
+    "hermeline", "hermemul", "hermemulx", "hermeone", "hermepow", "hermeroots", "hermesub",
+    "hermetrim", "hermeval", "hermeval2d", "hermeval3d", "hermevalnd", "hermevander",
     "hermevander2d", "hermevander3d", "hermeweight", "hermex", "hermezero", "poly2herme",
 ]
 # fmt: on
@@ -32,6 +32,7 @@ hermeint, hermefromroots = _BASIS.antiderivative, _BASIS.fromroots
 hermecompanion, hermeroots, hermefit = _BASIS.companion, _BASIS.roots, _BASIS.fit
 herme2poly, poly2herme, hermeweight = _BASIS.to_powers, _BASIS.from_powers, _BASIS.weight
 hermegauss = _BASIS.gauss
+hermevalnd = _BASIS.valnd
 
 hermezero, hermeone = creation.zeros(1), creation.ones(1)
 hermex, hermedomain = hermeline(0.0, 1.0), creation.asarray(HERMITE_E.interval)

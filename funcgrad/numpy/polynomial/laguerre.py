@@ -11,11 +11,11 @@ from funcgrad.numpy.polynomial.recurrences import LAGUERRE
 
 # fmt: off
 __all__ = [
-    "Laguerre", "lag2poly", "lagadd", "lagcompanion", "lagder", "lagdiv", "lagdomain",
-    "lagfit", "lagfromroots", "laggauss", "laggrid2d", "laggrid3d", "lagint", "lagline",
-    "lagmul", "lagmulx", "lagone", "lagpow", "lagroots", "lagsub", "lagtrim", "lagval",
-    "lagval2d", "lagval3d", "lagvander", "lagvander2d", "lagvander3d", "lagweight", "lagx",
-    "lagzero", "poly2lag",
+    "Laguerre", "lag2poly", "lagadd", "lagcompanion", "lagder", "lagdiv", "lagdomain", "lagfit",
+    "lagfromroots", "laggauss", "laggrid2d", "laggrid3d", "lagint", "lagline", "lagmul", "lagmulx",
+    "lagone", "lagpow", "lagroots", "lagsub", "lagtrim", "lagval", "lagval2d", "lagval3d",
+    "lagvalnd", "lagvander", "lagvander2d", "lagvander3d", "lagweight", "lagx", "lagzero",
+    "poly2lag",
 ]
 # fmt: on
 
@@ -32,6 +32,7 @@ lagfromroots, lagcompanion, lagroots = _BASIS.fromroots, _BASIS.companion, _BASI
 lagfit, lag2poly, poly2lag = _BASIS.fit, _BASIS.to_powers, _BASIS.from_powers
 lagweight = _BASIS.weight
 laggauss = _BASIS.gauss
+lagvalnd = _BASIS.valnd
 
 lagzero, lagone = creation.zeros(1), creation.ones(1)
 lagx, lagdomain = lagline(0.0, 1.0), creation.asarray(LAGUERRE.interval)

@@ -11,11 +11,11 @@ from funcgrad.numpy.polynomial.recurrences import LEGENDRE
 
 # fmt: off
 __all__ = [
-    "Legendre", "leg2poly", "legadd", "legcompanion", "legder", "legdiv", "legdomain",
-    "legfit", "legfromroots", "leggauss", "leggrid2d", "leggrid3d", "legint", "legline",
-    "legmul", "legmulx", "legone", "legpow", "legroots", "legsub", "legtrim", "legval",
-    "legval2d", "legval3d", "legvander", "legvander2d", "legvander3d", "legweight", "legx",
-    "legzero", "poly2leg",
+    "Legendre", "leg2poly", "legadd", "legcompanion", "legder", "legdiv", "legdomain", "legfit",
+    "legfromroots", "leggauss", "leggrid2d", "leggrid3d", "legint", "legline", "legmul", "legmulx",
+    "legone", "legpow", "legroots", "legsub", "legtrim", "legval", "legval2d", "legval3d",
+    "legvalnd", "legvander", "legvander2d", "legvander3d", "legweight", "legx", "legzero",
+    "poly2leg",
 ]
 # fmt: on
 
@@ -32,6 +32,7 @@ legfromroots, legcompanion, legroots = _BASIS.fromroots, _BASIS.companion, _BASI
 legfit, leg2poly, poly2leg = _BASIS.fit, _BASIS.to_powers, _BASIS.from_powers
 legweight = _BASIS.weight
 leggauss = _BASIS.gauss
+legvalnd = _BASIS.valnd
 
 legzero, legone = creation.zeros(1), creation.ones(1)
 legx, legdomain = legline(0.0, 1.0), creation.asarray(LEGENDRE.interval)

@@ -14,8 +14,8 @@ from funcgrad.tensor.tensor import ArrayLike, Tensor
 __all__ = [
     "Polynomial", "polyadd", "polycompanion", "polyder", "polydiv", "polydomain", "polyfit",
     "polyfromroots", "polygrid2d", "polygrid3d", "polyint", "polyline", "polymul", "polymulx",
-    "polyone", "polypow", "polyroots", "polysub", "polytrim", "polyval", "polyval2d",
-    "polyval3d", "polyvalfromroots", "polyvander", "polyvander2d", "polyvander3d", "polyx",
+    "polyone", "polypow", "polyroots", "polysub", "polytrim", "polyval", "polyval2d", "polyval3d",
+    "polyvalfromroots", "polyvalnd", "polyvander", "polyvander2d", "polyvander3d", "polyx",
     "polyzero",
 ]
 # fmt: on
@@ -31,6 +31,7 @@ polygrid3d, polyvander, polyvander2d = _BASIS.grid3d, _BASIS.vander, _BASIS.vand
 polyvander3d, polyder, polyint = _BASIS.vander3d, _BASIS.der, _BASIS.antiderivative
 polyfromroots, polycompanion, polyroots = _BASIS.fromroots, _BASIS.companion, _BASIS.roots
 polyfit = _BASIS.fit
+polyvalnd = _BASIS.valnd
 
 polyzero, polyone = creation.zeros(1), creation.ones(1)
 polyx, polydomain = polyline(0.0, 1.0), creation.asarray(POWER.interval)

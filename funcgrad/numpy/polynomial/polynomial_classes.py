@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, Final, SupportsFloat, TypeAlias, TypeVar
 
 from funcgrad._core.pytrees import pytree, static_field
@@ -16,6 +16,7 @@ from funcgrad.errors import ArgumentError, ShapeError
 from funcgrad.numpy import creation, joining, ranges, reductions, selection, shapes
 from funcgrad.numpy.options import integer, natural
 from funcgrad.numpy.polynomial.bases import Basis, coefficients, inexact, limited
+from funcgrad.numpy.polynomial.chebyshev_points import chebinterpolate
 from funcgrad.numpy.polynomial.recurrences import (
     CHEBYSHEV,
     HERMITE,
@@ -64,6 +65,8 @@ class PolynomialSeries:
 
     __array_ufunc__ = None
     functions: ClassVar[Basis] = Basis(POWER)
+    basis_name: ClassVar[str | None] = None
+    maxpower: ClassVar[int] = 100
 
     def __init__(
         self,
@@ -127,10 +130,27 @@ class PolynomialSeries:
         """Whether another polynomial has this class, and equal arrays and symbols."""
         if type(other) is not type(self) or other.symbol != self.symbol:
             return False
-        pairs = [(getattr(self, word), getattr(other, word)) for word in _ARRAYS]
-        return all(
-            shapes.shape(a) == shapes.shape(b) and bool(reductions.all(a == b)) for a, b in pairs
-        )
+        return all(_are_equal(getattr(self, word), getattr(other, word)) for word in _ARRAYS)
+
+    def has_sametype(self, other: object) -> bool:
+        """Whether another polynomial has this class."""
+        return isinstance(other, type(self))
+
+    def has_samecoef(self, other: PolynomialSeries) -> bool:
+        """Whether another polynomial has as many coefficients, of equal values."""
+        return _are_equal(self.coef, other.coef)
+
+    def has_samedomain(self, other: PolynomialSeries) -> bool:
+        """Whether another polynomial has an equal domain."""
+        return _are_equal(self.domain, other.domain)
+
+    def has_samewindow(self, other: PolynomialSeries) -> bool:
+        """Whether another polynomial has an equal window."""
+        return _are_equal(self.window, other.window)
+
+    def copy(self: S) -> S:
+        """The polynomial itself, which never changes."""
+        return self
 
     # ------------------------------------------------------------------------------- operators
 
@@ -201,7 +221,7 @@ class PolynomialSeries:
         return divmod(other, self)[1]
 
     def __pow__(self: S, other: int) -> S:
-        return self._like(self.functions.power(self.coef, other))
+        return self._like(self.functions.power(self.coef, other, self.maxpower))
 
     # --------------------------------------------------------------------------------- calculus
 
@@ -344,6 +364,10 @@ class PolynomialSeries:
         return (series, more) if full else series
 
 
+def _are_equal(one: Tensor, other: Tensor) -> bool:
+    return shapes.shape(one) == shapes.shape(other) and bool(reductions.all(one == other))
+
+
 def _line(old: Tensor, new: Tensor) -> tuple[Tensor, Tensor]:
     length = old[1] - old[0]
     return (old[1] * new[0] - old[0] * new[1]) / length, (new[1] - new[0]) / length
@@ -386,6 +410,20 @@ class Chebyshev(PolynomialSeries):
     """
 
     functions: ClassVar[Basis] = Basis(CHEBYSHEV)
+    basis_name: ClassVar[str | None] = "T"
+
+    @classmethod
+    def interpolate(
+        cls: type[S],
+        func: Callable[..., ArrayLike],
+        deg: int,
+        domain: Interval | None = None,
+        args: Sequence[Any] = (),
+    ) -> S:
+        """The polynomial that interpolates a function at Chebyshev's points of the domain."""
+        ends = cls._interval(domain, "domain")
+        off, scl = _line(cls._interval(None, "window"), ends)
+        return cls(chebinterpolate(lambda x: func(off + scl * x, *args), deg), ends)
 
 
 @pytree(init=False, eq=False)
@@ -401,6 +439,7 @@ class Legendre(PolynomialSeries):
     """
 
     functions: ClassVar[Basis] = Basis(LEGENDRE)
+    basis_name: ClassVar[str | None] = "P"
 
 
 @pytree(init=False, eq=False)
@@ -416,6 +455,7 @@ class Hermite(PolynomialSeries):
     """
 
     functions: ClassVar[Basis] = Basis(HERMITE)
+    basis_name: ClassVar[str | None] = "H"
 
 
 @pytree(init=False, eq=False)
@@ -431,6 +471,7 @@ class HermiteE(PolynomialSeries):
     """
 
     functions: ClassVar[Basis] = Basis(HERMITE_E)
+    basis_name: ClassVar[str | None] = "He"
 
 
 @pytree(init=False, eq=False)
@@ -446,3 +487,4 @@ class Laguerre(PolynomialSeries):
     """
 
     functions: ClassVar[Basis] = Basis(LAGUERRE)
+    basis_name: ClassVar[str | None] = "L"

@@ -67,8 +67,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         report.add(each)
     print(_summary(report, time.monotonic() - start))
     if options.record:
+        key = "validated" if options.check == ["validated"] else "fuzz"
         made = {"programs": report.programs, "checks": report.checks}
-        proofs.record("fuzz", **made, failing=report.failing)
+        proofs.record(key, **made, failing=report.failing)
     return 1 if report.findings else 0
 
 

@@ -526,6 +526,16 @@ def _stays_within_its_pattern(subject: Subject) -> None:
             )
 
 
+def _passes_are_tried(subject: Subject) -> None:
+    """Compile the function and its derivatives while each pass is tried on values."""
+    with fg.testing.validated():
+        fg.jit(subject.f, backend="numpy")(*subject.args)
+        fg.jit(subject.f, backend="native", relaxed=True)(*subject.args)
+        if subject.is_differentiable:
+            fg.jit(subject.pull, backend="native")(*subject.point)
+            fg.jit(subject.second, backend="numpy")(*subject.point)
+
+
 def _rules(are_exact: bool) -> Rules:
     own = [name for name in RULES if is_exact(name) == are_exact]
     return joined(
@@ -556,6 +566,7 @@ def _checks() -> dict[str, Check]:
             "pull", lambda s: fg.jit(s.pull, backend="native")(*s.point), 8.0, True
         ),
         "jit, relaxed": valued(lambda s: fg.jit(s.f, relaxed=True)(*s.args), 4.0, True),
+        "validated": Check(_passes_are_tried),
         "vmap": Check(_batched, "batch"),
         "linearize": derived("push", lambda s: fg.linearize(s.F, *s.xs)[1](*s.tangents)),
         "jit of jvp": derived("push", lambda s: fg.jit(s.push)(*s.point)),

@@ -13,12 +13,15 @@ from numpy.testing import assert_allclose
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad._core.primitive import Linear
+from funcgrad._passes import pipeline
+from funcgrad._passes.workbench import joined
 from funcgrad._primitives.elementwise import subtract
 from funcgrad._primitives.scatter import scatter_add
 from funcgrad._primitives.structural import roll
 from funcgrad._programs.builder import Draft, rewrite
-from funcgrad.errors import BatchError, TracerError
+from funcgrad.errors import BatchError, CheckError, TracerError
 from tests.strangers.rotation import turn
+from tests.testing.test_validated import associated
 from tests.tools.fuzz.analytic import assert_complex_step
 from tests.tools.fuzz.checks import CHECKS, RULES, derived, is_refused, passed, valued
 from tests.tools.fuzz.compare import DifferenceError, assert_agree
@@ -77,6 +80,17 @@ def test_a_wrong_pass_is_found_and_made_small():
     assert report.findings
     sizes = [len(list(every_statement(each.program.statements))) for each in found(report)]
     assert min(sizes) <= 2
+
+
+def test_a_wrong_rule_is_named_where_passes_are_tried(monkeypatch):
+    steps = (Step("y", "{} * fnp.sin({}) - {}", ("x", "x", "z")),)
+    inputs = (("x", np.array([0.5, 2.0])), ("z", np.array([1.5, -1.0])))
+    subject = Subject(Program(inputs, {}, steps, ("y",)))
+    CHECKS["validated"].run(subject)
+    rules = joined(pipeline._ALL, {subtract: (associated,)})
+    monkeypatch.setattr(pipeline, "_ALL", rules)
+    with pytest.raises(CheckError, match=r"The rule: tests\.testing\.test_validated\.associated"):
+        CHECKS["validated"].run(subject)
 
 
 def test_a_millionth_is_found():

@@ -14,7 +14,8 @@ through, and those that they kill have the verdict ``slowly``: such a test shoul
 
 ``--project`` tries all files of the package: a sample, spread evenly over folders, files and kinds,
 gives the project's score. ``--report`` appends every verdict to a file at once; with that file a
-run that was stopped continues. ``--share 1/2`` tries every second mutant, for a second process.
+run that was stopped continues, and ``--record`` counts it on the page of proofs. ``--share 1/2``
+tries every second mutant, for a second process.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from tests.tools import proofs
 from tests.tools.mutation.mutants import KINDS, Mutant, mutants_of
 from tests.tools.mutation.project import Planned, mutants_of_project, sampled
 from tests.tools.mutation.reach import Reach, digest
@@ -62,7 +64,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(Outcome(*each, "planned"))
         return 0
     if not options.here:
-        return _in_a_copy(given, options)
+        status = _in_a_copy(given, options)
+        if options.record:
+            known = _verdicts(_chosen(options), options)
+            proofs.record("mutants", **_counts([each for each in known if each]))
+        return status
     outcomes = _tried(_chosen(options), options)
     _report(outcomes)
     return int(any(each.verdict in _MISSED for each in outcomes))
@@ -93,6 +99,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--share", default="1/1", help="try these: 1/2 is every second one")
     parser.add_argument("--list", action="store_true", help="do not try, only list")
+    parser.add_argument(
+        "--record", action="store_true", help="count the report on the page of proofs"
+    )
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
     return parser
 
@@ -157,10 +166,16 @@ def _reach(options: argparse.Namespace) -> Reach:
     return Reach.loaded(file)
 
 
-def _tried(chosen: Sequence[Planned], options: argparse.Namespace) -> list[Outcome]:
+def _verdicts(chosen: Sequence[Planned], options: argparse.Namespace) -> list[Outcome | None]:
+    """The verdicts that the report has."""
     report: Path | None = options.report
     told = report.read_text().splitlines() if report is not None and report.exists() else []
-    outcomes = [_known(each, told, VERDICTS) for each in chosen]
+    return [_known(each, told, VERDICTS) for each in chosen]
+
+
+def _tried(chosen: Sequence[Planned], options: argparse.Namespace) -> list[Outcome]:
+    report: Path | None = options.report
+    outcomes = _verdicts(chosen, options)
     if all(outcomes):
         return [each for each in outcomes if each]
     trials = _Trials(_reach(options), options)
@@ -304,6 +319,22 @@ def _report(outcomes: Sequence[Outcome]) -> None:
     for each in outcomes:
         if each.verdict in ("slowly", *_MISSED):
             print(each)
+
+
+def _counts(outcomes: Sequence[Outcome]) -> dict[str, int | str]:
+    """How many mistakes died, in all and in each package."""
+    tried, killed = Counter[str](), Counter[str]()
+    for each in outcomes:
+        package = Path(each.path).parts[1].removesuffix(".py")
+        tried[package] += 1
+        killed[package] += each.verdict not in _MISSED
+    told = [f"`{name}` {killed[name]} of {count}" for name, count in sorted(tried.items())]
+    return {
+        "mutants": tried.total(),
+        "killed": killed.total(),
+        "packages": ", ".join(told),
+        "tests": os.environ.get("PYTEST_ADDOPTS", "all quick tests"),
+    }
 
 
 def _by_folder(outcomes: Sequence[Outcome]) -> Mapping[str, Counter[str]]:
