@@ -129,7 +129,7 @@ class Compiled:
         handles on a device rather than raw values.
     """
 
-    run: Callable[..., tuple[Any, ...] | None]
+    run: Callable[..., Sequence[Any] | None]
     warns: bool = True
     is_fresh: bool = False
     direct: Direct | None = None

@@ -206,7 +206,8 @@ class Device(Trace):
                         check_constant(primitive.name, self, origin)
                         value = freeze(value)
                 inputs.append(value)
-        key = primitive, exact_key(tuple(sorted(params.items()))), tuple(kinds)
+        options = exact_key(tuple(sorted(params.items()))) if params else ()
+        key = primitive, options, tuple(kinds)
         ready = self._programs.get(key)
         if ready is None:
             ready = self._keep(key, self._ready(primitive, args, params))

@@ -68,16 +68,21 @@ class XlaDevice:
         ends = [k for k, spec in enumerate(program.output_specs) if spec.weak]
         count, guarded = len(program.outputs), bool(program.guards)
 
-        def run(*inputs: Any) -> tuple[Any, ...] | None:
+        def run(*inputs: Any) -> list[Any] | None:
             if ins:
                 inputs = tuple(_converted(inputs, ins))
-            with _memory_errors():
+            try:
                 outs = code.run(*inputs)
-            if guarded and not code.guards_hold(outs[count:]):
-                return None
+            except RuntimeError:
+                with _memory_errors():
+                    raise
+            if guarded:
+                if not code.guards_hold(outs[count:]):
+                    return None
+                outs = outs[:count]
             for k in ends:
                 outs[k] = np.asarray(outs[k]).item()
-            return tuple(outs[:count])
+            return outs
 
         return Compiled(run, warns=False, is_fresh=True)
 
