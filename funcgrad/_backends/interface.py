@@ -129,7 +129,7 @@ class Compiled:
         handles on a device rather than raw values.
     """
 
-    run: Callable[..., Sequence[Any] | None]
+    run: Callable[..., tuple[Any, ...] | None]
     warns: bool = True
     is_fresh: bool = False
     direct: Direct | None = None

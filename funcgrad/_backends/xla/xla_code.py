@@ -87,13 +87,14 @@ class XlaCode:
         """
         if self._stored:
             inputs = (*inputs, *self._stored)
+        outs: list[Any]
         if self.calls.equations:
             outs = self.calls.run(lambda: self._scoped(inputs))
         elif {*map(type, inputs)} == self._handles:  # which have their dtypes
             outs = self._compiled(*inputs)
         else:
             outs = self._scoped(inputs)
-        return outs  # type: ignore[no-any-return]
+        return outs
 
     def _scoped(self, inputs: Sequence[Any]) -> Any:
         with self._scope(True):

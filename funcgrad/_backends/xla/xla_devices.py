@@ -68,7 +68,7 @@ class XlaDevice:
         ends = [k for k, spec in enumerate(program.output_specs) if spec.weak]
         count, guarded = len(program.outputs), bool(program.guards)
 
-        def run(*inputs: Any) -> list[Any] | None:
+        def run(*inputs: Any) -> tuple[Any, ...] | None:
             if ins:
                 inputs = tuple(_converted(inputs, ins))
             try:
@@ -82,7 +82,7 @@ class XlaDevice:
                 outs = outs[:count]
             for k in ends:
                 outs[k] = np.asarray(outs[k]).item()
-            return outs
+            return tuple(outs)
 
         return Compiled(run, warns=False, is_fresh=True)
 
