@@ -28,6 +28,7 @@ from tests.together import together
 jax: Any = pytest.importorskip("jax")
 
 X = np.array([[0.5, -1.25, 2.0], [0.75, 1.5, -0.25]])
+LONG = np.linspace(0.5, 2.0, 10).reshape(5, 2)
 
 EXCEPTIONS = {
     "arcsinh": "the branch of complex numbers whose real part is -0.0",
@@ -80,6 +81,25 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "a loop that counts, back": (
         fg.grad(lambda x: fg.while_loop(lambda c: c < 9.0, lambda c: c * 3.0, x)),
         (1.5,),
+    ),
+    "a loop over some rows": (lambda x: fg.scan(lambda c, r: (c * r, c), x[0], x[1:4])[1], (LONG,)),
+    "a loop back over some rows": (
+        lambda x, i: fg.scan(
+            lambda c, r: (c - x[r[1][0], 0], r[0] * c), 1.0, (x[1:4, 0], i[2:5]), reverse=True
+        ),
+        (LONG, np.arange(10).reshape(5, 2) % 3),
+    ),
+    "products of transposed arrays": (
+        fg.grad(lambda x: fnp.sum((fnp.transpose(x, (2, 0, 1)) @ fnp.cos(x[0])) ** 2)),
+        (LONG[:4].reshape(2, 2, 2),),
+    ),
+    "boxes beside one another, and boxes that overlap": (
+        fg.grad(lambda x: fnp.sum(fnp.concatenate([*fnp.split(x, 5)[::-1], x[1:3], x[2:4]]) ** 3)),
+        (LONG,),
+    ),
+    "hyperbolic cosines": (
+        lambda x: (fnp.cosh(x), fnp.floor(fnp.cosh((x / 100).astype(np.float16)))),
+        (np.array([0.0, -1.0, 20.0, 710.3, -np.inf, np.nan]),),
     ),
     "equations": (
         fg.grad(lambda a: fnp.linalg.solve(a @ a.T + np.eye(2), a).sum()),

@@ -11,6 +11,7 @@ adjacent in the result are concatenated; others are scattered.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from math import prod
 from typing import Final
 
@@ -157,13 +158,13 @@ def moved(
     ]
     if len(line) < len(boxes):
         return _scattered(writer, values, pieces, spec, adds)
-    if adds or len(line) == 1:
-        total = _padded(writer, *line[0], spec)
-        for box, value in line[1:]:
-            total = writer.added(total, _padded(writer, box, value, spec))
-        return total
     out = _laid_out(writer, line, spec)
-    return _scattered(writer, values, pieces, spec, adds) if out is None else out
+    if out is None and not adds:
+        return _scattered(writer, values, pieces, spec, adds)
+    if out is None:  # boxes overlap
+        first, *others = [_padded(writer, box, value, spec) for box, value in line]
+        out = reduce(writer.added, others, first)
+    return out
 
 
 Box = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
@@ -224,7 +225,7 @@ def _run(piece: Piece, shape: Shape) -> Box | None:
 
 
 def _laid_out(writer: ArrayWriter, boxes: list[tuple[Box, Array]], spec: Spec) -> Array | None:
-    """Concatenate boxes along an axis, with zeros in gaps; None if they do not form such a row."""
+    """Concatenate boxes along an axis, with zeros in gaps; None if they form no row or overlap."""
     shape = spec.shape
     if len(boxes) == 1:
         return _padded(writer, *boxes[0], spec)

@@ -235,7 +235,8 @@ class Device(Trace):
                         check_constant(primitive.name, self, origin)
                         value = freeze(value)
                 inputs.append(value)
-        key = primitive, exact_key(tuple(sorted(params.items()))), tuple(kinds)
+        options = exact_key(tuple(sorted(params.items()))) if params else ()
+        key = primitive, options, tuple(kinds)
         try:
             ready = self._programs.get(key)
         except TypeError:  # a parameter is a list, which most operations refuse by name

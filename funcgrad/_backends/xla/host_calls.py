@@ -1,7 +1,7 @@
 """Operations that XLA does not have: compiled programs call them on the host.
 
-An error of such an operation is stored under the number of the call of the program, and raised when
-that has run. Operations that follow in the same call are left out.
+An error of such an operation is raised when the program has run. Operations that follow in the same
+call are left out.
 
 JAX runs callbacks in threads of its own, where its dtypes have 32 bits. So all values of 64 bits
 pass as pairs of 32. Calls of one program run one after the other, since callbacks of several calls
@@ -11,13 +11,13 @@ may wait for each other's threads (JAX 0.10.2).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import count
 from threading import Lock
 from typing import Any, Final
 
 import numpy as np
 
 from funcgrad._backends.array_code.array_writer import Array
+from funcgrad._backends.xla.jax_library import jax_library
 from funcgrad._backends.xla.xla_writer import XlaWriter
 from funcgrad._base.floating_errors import quiet
 from funcgrad._core.specs import Shape, Spec
@@ -34,31 +34,29 @@ class HostCalls:
     equations : list of Equation
     has_effects : bool
         Whether one of them prints, checks or runs a user's function, so that order matters.
-    lock : Lock
-        Held while the program runs.
     """
 
     def __init__(self) -> None:
         self.equations: list[Equation] = []
         self.has_effects = False
-        self.lock = Lock()
-        self._numbers = count(1)
-        self._errors: dict[int, BaseException] = {}
+        self._lock = Lock()
+        self._error: BaseException | None = None
 
-    def number(self) -> np.int32:
-        """A number for a call of the program."""
-        return np.int32(next(self._numbers) % 2**31)
-
-    def raise_error(self, number: np.int32) -> None:
-        """Raise the error of a call, if there was one."""
-        error = self._errors.pop(int(number), None)
+    def run(self, program: Callable[[], Any]) -> Any:
+        """Run the program to its end, and raise the error of an operation, if there was one."""
+        with self._lock:
+            self._error = None
+            outs = jax_library().block_until_ready(program())
+            if self.has_effects:
+                jax_library().effects_barrier()
+            error, self._error = self._error, None
         if error is not None:
             raise error
+        return outs
 
     def call(
         self,
         writer: XlaWriter,
-        number: Array,
         equation: Equation,
         operands: Sequence[Array],
         specs: Sequence[Spec],
@@ -75,20 +73,17 @@ class HostCalls:
         if operation.has_effect or operation.is_foreign or not shapes:
             self.has_effects = True
             callback = writer.jax.experimental.io_callback
-            outs = callback(run, shapes, number, *operands, ordered=True)
+            outs = callback(run, shapes, *operands, ordered=True)
         else:
-            outs = writer.jax.pure_callback(
-                run, shapes, number, *operands, vmap_method="sequential"
-            )
+            outs = writer.jax.pure_callback(run, shapes, *operands, vmap_method="sequential")
         return [
             _joined(writer, out, spec.dtype)
             for out, spec in zip(outs, equation.results, strict=True)
         ]
 
     def _runner(self, equation: Equation, specs: Sequence[Spec]) -> Callable[..., Any]:
-        def run(number: Array, *arrays: Array) -> list[Any]:
-            call = int(number)
-            if call not in self._errors:
+        def run(*arrays: Array) -> list[Any]:
+            if self._error is None:
                 try:
                     with quiet():
                         outs = bound(equation, tuple(map(_raw, arrays, specs)))
@@ -97,7 +92,7 @@ class HostCalls:
                         for out, spec in zip(outs, equation.results, strict=True)
                     ]
                 except BaseException as error:  # raised when the program has run
-                    self._errors[call] = error
+                    self._error = error
             return [_as_halves(np.zeros(spec.shape, spec.dtype)) for spec in equation.results]
 
         return run

@@ -18,12 +18,12 @@ import numpy as np
 from funcgrad._backends.array_code.array_writer import Array
 from funcgrad._backends.array_code.moved_boxes import moved
 from funcgrad._backends.array_code.ufunc_algebra import Element, random_words
-from funcgrad._backends.control_forms import form_of, in_form
+from funcgrad._backends.control_forms import form_of
 from funcgrad._backends.xla.host_calls import HostCalls
 from funcgrad._backends.xla.xla_algebra import XlaAlgebra
 from funcgrad._backends.xla.xla_folds import multiplied, reduced, scanned
 from funcgrad._backends.xla.xla_forms import by_form
-from funcgrad._backends.xla.xla_loops import Outcome, chosen, grows, looped
+from funcgrad._backends.xla.xla_loops import Outcome, chosen, grows, is_guarded, looped
 from funcgrad._backends.xla.xla_matrices import from_factors
 from funcgrad._backends.xla.xla_places import gathered, scattered
 from funcgrad._backends.xla.xla_writer import UntranslatableError, XlaWriter
@@ -54,15 +54,12 @@ class Translation:
     Parameters
     ----------
     calls : HostCalls, optional
-    number : array, optional
-        The number of the call, for ``calls``.
     """
 
-    def __init__(self, calls: HostCalls | None = None, number: Array = 0) -> None:
+    def __init__(self, calls: HostCalls | None = None) -> None:
         self.writer = XlaWriter()
         self.algebra = XlaAlgebra(self.writer)
         self.calls = HostCalls() if calls is None else calls
-        self.number = number
 
     def run(self, program: Program, inputs: Sequence[Array]) -> Outcome:
         """The outputs of a program, and whether all went well."""
@@ -88,8 +85,7 @@ class Translation:
         try:
             return self._translated(equation, operands, specs)
         except UntranslatableError:
-            outs = self.calls.call(self.writer, self.number, equation, operands, specs)
-            return outs, None
+            return self.calls.call(self.writer, equation, operands, specs), None
 
     def _translated(
         self, equation: Equation, operands: list[Array], specs: Sequence[Spec]
@@ -177,7 +173,7 @@ class Translation:
         if equation.called is not None:
             return self.run(equation.called, operands)
         form = None if structure.form is None else structure.form(**dict(equation.params))
-        if form is None or grows(form, len(equation.results)) or _is_guarded(form):
+        if form is None or grows(form, len(equation.results)) or is_guarded(form):
             raise UntranslatableError("it runs Python, or stacks as many rows as it takes steps")
         if isinstance(form, Program):
             outs, ok = self.run(form, operands)
@@ -188,21 +184,6 @@ class Translation:
         if isinstance(fitting, Loop):
             return looped(self.writer, fitting, operands, equation.results, self.run)
         raise UntranslatableError("its programs do not fit its operands")
-
-
-def _is_guarded(form: object) -> bool:
-    """Whether control flow inside depends on numbers, which only Python reads."""
-    programs = (form,) if isinstance(form, Program) else in_form(form)
-    for program in programs:
-        if program.guards:
-            return True
-        for equation in program.equations:
-            structure = equation.operation.structure
-            if isinstance(structure, Control):
-                inner = None if structure.form is None else structure.form(**dict(equation.params))
-                if inner is not None and _is_guarded(inner):
-                    return True
-    return False
 
 
 def embedded(constant: Any) -> Array:

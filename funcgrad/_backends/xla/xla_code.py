@@ -43,14 +43,14 @@ class XlaCode:
         self.checked = False
         self._guards = program.guards
         self._guarded = sorted(program.index.guarded)
-        first = len(program.inputs)
+        count = len(program.inputs)
         large = [k for k, c in enumerate(program.constants) if _is_large(c.value)]
 
-        def traced(number: Any, stored: Sequence[Any], *inputs: Any) -> list[Any]:
-            known = [*inputs, *map(embedded, program.constants)]
-            for k, array in zip(large, stored, strict=True):
-                known[first + k] = array
-            values, ok = Translation(self.calls, number).values(program, known)
+        def traced(*arrays: Any) -> list[Any]:
+            known = [*arrays[:count], *map(embedded, program.constants)]
+            for k, array in zip(large, arrays[count:], strict=True):
+                known[count + k] = array
+            values, ok = Translation(self.calls).values(program, known)
             self.checked = checks and ok is not None
             outs = [values[k] for k in (*program.outputs, *self._guarded)]
             return [*outs, ok] if self.checked else outs
@@ -62,8 +62,8 @@ class XlaCode:
             options = {"in_shardings": place, "out_shardings": place}
         with self._scope(True):
             self._stored = [jax.device_put(embedded(program.constants[k]), device) for k in large]
-            number = jax.ShapeDtypeStruct((), np.int32)
-            self._lowered = jax.jit(traced, **options).lower(number, self._stored, *specs)
+            self._lowered = jax.jit(traced, **options).lower(*specs, *self._stored)
+        self._handles = {type(jax.device_put(np.int32(0)))}
         self._compiled: Any = None
 
     def compile(self) -> None:
@@ -85,22 +85,20 @@ class XlaCode:
         list of jax.Array
             The outputs, the variables that guards check, and perhaps whether all went well.
         """
-        calls = self.calls
-        if calls.equations:
-            return self._run_with_calls(inputs)
-        with self._scope(True):
-            outs: list[Any] = self._compiled(_NO_CALL, self._stored, *inputs)
+        if self._stored:
+            inputs = (*inputs, *self._stored)
+        outs: list[Any]
+        if self.calls.equations:
+            outs = self.calls.run(lambda: self._scoped(inputs))
+        elif {*map(type, inputs)} == self._handles:  # which have their dtypes
+            outs = self._compiled(*inputs)
+        else:
+            outs = self._scoped(inputs)
         return outs
 
-    def _run_with_calls(self, inputs: Sequence[Any]) -> list[Any]:
-        number = self.calls.number()
-        with self.calls.lock, self._scope(True):
-            outs: list[Any] = self._compiled(number, self._stored, *inputs)
-            jax_library().block_until_ready(outs)
-            if self.calls.has_effects:
-                jax_library().effects_barrier()
-        self.calls.raise_error(number)
-        return outs
+    def _scoped(self, inputs: Sequence[Any]) -> Any:
+        with self._scope(True):
+            return self._compiled(*inputs)
 
     def guards_hold(self, outs: Sequence[Any]) -> bool:
         """Whether the program's control flow holds, from the results that follow the outputs."""
@@ -108,9 +106,6 @@ class XlaCode:
             return True
         numbers = dict(zip(self._guarded, map(np.asarray, outs), strict=False))
         return all(guard.holds(guard.finds(numbers[guard.variable])) for guard in self._guards)
-
-
-_NO_CALL: Final = np.int32(0)
 
 
 def _is_large(value: Any) -> bool:

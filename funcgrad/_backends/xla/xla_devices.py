@@ -71,13 +71,18 @@ class XlaDevice:
         def run(*inputs: Any) -> tuple[Any, ...] | None:
             if ins:
                 inputs = tuple(_converted(inputs, ins))
-            with _memory_errors():
+            try:
                 outs = code.run(*inputs)
-            if guarded and not code.guards_hold(outs[count:]):
-                return None
+            except RuntimeError:
+                with _memory_errors():
+                    raise
+            if guarded:
+                if not code.guards_hold(outs[count:]):
+                    return None
+                outs = outs[:count]
             for k in ends:
                 outs[k] = np.asarray(outs[k]).item()
-            return tuple(outs[:count])
+            return tuple(outs)
 
         return Compiled(run, warns=False, is_fresh=True)
 

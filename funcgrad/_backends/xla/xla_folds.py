@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from funcgrad._backends.array_code.array_writer import Array
 from funcgrad._backends.array_code.halves import halved, in_a_row, parts_of, whole
 from funcgrad._backends.xla.xla_algebra import XlaAlgebra
+from funcgrad._backends.xla.xla_writer import XlaWriter
 from funcgrad._core.specs import Spec
 from funcgrad._core.structure import folds
 from funcgrad._core.structure.folds import Fold
@@ -33,11 +33,11 @@ def _reduced(m: XlaAlgebra, fold: Fold, x: Array, spec: Spec, axis: Sequence[int
             if fold is folds.COUNT:
                 x = writer.cast_to(x, _BOOL)
             x = writer.cast_to(x, spec.dtype)
-            if x.dtype == np.float16 and name in ("add", "mul"):  # as NumPy sums
+            if x.dtype == np.float16 and name in ("sum", "prod"):  # as NumPy sums
                 x = writer.cast_to(x, np.dtype(np.float32))
             if x.dtype == _BOOL:
-                name = {"add": "or", "max": "or", "mul": "and", "min": "and"}.get(name, name)
-            return _REDUCE[name](lax)(x, [*axis])
+                name = "or" if name in ("sum", "max") else "and"
+            return getattr(lax, f"reduce_{name}")(x, [*axis])
     places = {folds.FIRST_GREATEST: "argmax", folds.FIRST_LEAST: "argmin"}
     for known, name in places.items():
         if fold is known and x.dtype.kind != "c":
@@ -49,24 +49,13 @@ def _reduced(m: XlaAlgebra, fold: Fold, x: Array, spec: Spec, axis: Sequence[int
 
 
 _REDUCTIONS: Final = (
-    (folds.SUM, "add"),
-    (folds.PRODUCT, "mul"),
+    (folds.SUM, "sum"),
+    (folds.PRODUCT, "prod"),
     (folds.GREATEST, "max"),
     (folds.LEAST, "min"),
     (folds.ALL, "min"),
     (folds.ANY, "max"),
-    (folds.COUNT, "add"),
-)
-
-_REDUCE: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
-    {
-        "add": lambda lax: lax.reduce_sum,
-        "mul": lambda lax: lax.reduce_prod,
-        "max": lambda lax: lax.reduce_max,
-        "min": lambda lax: lax.reduce_min,
-        "or": lambda lax: lax.reduce_or,
-        "and": lambda lax: lax.reduce_and,
-    }
+    (folds.COUNT, "sum"),
 )
 
 
@@ -122,6 +111,8 @@ def multiplied(
     """The result of a contraction, from the letters of the operands and of the result."""
     writer, lax = m.writer, m.writer.lax
     dtype = np.dtype(np.int32) if spec.dtype == _BOOL else spec.dtype
+    pairs = [_before_turn(writer, *pair) for pair in zip(operands, letters, strict=False)]
+    operands, letters = [x for x, _ in pairs], [*[text for _, text in pairs], letters[2]]
     first, second = [writer.cast_to(writer.cast_to(x, spec.dtype), dtype) for x in operands]
     sizes: dict[str, int] = {}
     for x, text in zip((first, second), letters, strict=False):
@@ -146,6 +137,14 @@ def multiplied(
     out = writer.permuted(out, [axes.index(c) for c in letters[2] if c in axes])
     with_ones = tuple([sizes[c] if c in axes else 1 for c in letters[2]])
     return writer.cast_to(writer.expanded(writer.reshaped(out, with_ones), spec.shape), spec.dtype)
+
+
+def _before_turn(writer: XlaWriter, x: Array, text: str) -> tuple[Array, str]:
+    """An operand and its letters; a transposed one before it was transposed."""
+    if id(x) not in writer.turned:
+        return x, text
+    _, x, order = writer.turned[id(x)]
+    return x, "".join([text[order.index(axis)] for axis in range(len(order))])
 
 
 def _narrow(

@@ -5,7 +5,7 @@ A body that may fail, such as one that reads at an index, tells at each step whe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -23,6 +23,18 @@ Outcome: TypeAlias = tuple[list[Array], Array | None]
 RunProgram: TypeAlias = Callable[[Program, Sequence[Array]], Outcome]
 
 
+def _inside(form: object) -> Sequence[Program]:
+    return (form,) if isinstance(form, Program) else in_form(form)
+
+
+def _forms(program: Program) -> Iterator[tuple[object, int]]:
+    """The forms of loops and branches in a program, with the numbers of their results."""
+    for equation in program.equations:
+        structure = equation.operation.structure
+        if isinstance(structure, Control) and structure.form is not None:
+            yield structure.form(**dict(equation.params)), len(equation.results)
+
+
 def may_fail(program: Program) -> bool:
     """Whether an equation may have no result, so that only the operation knows what to do."""
     specs = program.specs()
@@ -35,12 +47,15 @@ def may_fail(program: Program) -> bool:
             places = structure.places(*shapes, **params)
             if any(index.mode == "raise" for index in places.indices):
                 return True
-        if isinstance(structure, Control) and structure.form is not None:
-            form = structure.form(**params)
-            programs = (form,) if isinstance(form, Program) else in_form(form)
-            if any(map(may_fail, programs)):
-                return True
-    return False
+    return any(may_fail(inner) for form, _ in _forms(program) for inner in _inside(form))
+
+
+def is_guarded(form: object) -> bool:
+    """Whether control flow inside depends on numbers, which only Python reads."""
+    return any(
+        program.guards or any(is_guarded(inner) for inner, _ in _forms(program))
+        for program in _inside(form)
+    )
 
 
 def chosen(
@@ -89,14 +104,29 @@ def looped(
     rows = [body[variable] for variable in loop.body.outputs[count:]]
     fails = may_fail(loop.body)
     first = [*carry, *([np.True_] if fails else [])]
+    length = arrays[0].shape[0] if arrays and loop.length is None else loop.length or 0
+    cut = [writer.rows.get(id(x)) for x in arrays]  # arrays that are rows of longer ones
+    if any(cut):
+        first.append(np.int64(length - 1 if loop.reverse else 0))
 
     def step(values: Any, slices: Any) -> Any:
+        whole = iter(slices)
+        slices = [
+            next(whole)
+            if place is None
+            else lax.dynamic_index_in_dim(
+                place[1], lax.add(values[-1], np.int64(place[2])), 0, False
+            )
+            for place in cut
+        ]
         outs, ok = run(loop.body, [*shared, *values[:count], *slices])
         outs = _fitted(writer, outs, [*carry_specs, *rows])
-        flags = []
+        ends = []
         if fails:
-            flags.append(values[count] if ok is None else lax.bitwise_and(values[count], ok))
-        return [*outs[:count], *flags], outs[count:]
+            ends.append(values[count] if ok is None else lax.bitwise_and(values[count], ok))
+        if any(cut):
+            ends.append(lax.add(values[-1], np.int64(-1 if loop.reverse else 1)))
+        return [*outs[:count], *ends], outs[count:]
 
     if loop.condition is not None:
         ends = lax.while_loop(
@@ -106,11 +136,15 @@ def looped(
         )
         stacks: Sequence[Array] = ()
     else:
-        length = arrays[0].shape[0] if arrays and loop.length is None else loop.length or 0
         if not length:
             return [*carry, *[np.zeros((0, *s.shape), s.dtype) for s in rows]], None
         ends, stacks = lax.scan(
-            step, first, [*arrays], length=length, reverse=loop.reverse, unroll=loop.unroll
+            step,
+            first,
+            [x for x, place in zip(arrays, cut, strict=True) if place is None],
+            length=length,
+            reverse=loop.reverse,
+            unroll=loop.unroll,
         )
     return [*ends[:count], *stacks], ends[count] if fails else None
 
@@ -128,14 +162,7 @@ def grows(form: object, results: int) -> bool:
     XLA has no such arrays.
     """
     if isinstance(form, Program):
-        return any(
-            isinstance(equation.operation.structure, Control)
-            and equation.operation.structure.form is not None
-            and grows(
-                equation.operation.structure.form(**dict(equation.params)), len(equation.results)
-            )
-            for equation in form.equations
-        )
+        return any(grows(*inner) for inner in _forms(form))
     if isinstance(form, Loop) and form.condition is not None and results > form.carried:
         return True
     return any(grows(program, len(program.outputs)) for program in in_form(form))

@@ -26,13 +26,25 @@ class UntranslatableError(Exception):
 
 
 class XlaWriter:
-    """The array operations that ``array_code`` needs. It has no state."""
+    """The array operations that ``array_code`` needs.
+
+    Attributes
+    ----------
+    rows : dict
+        For the ``id`` of an array that was cut from another along axis 0: the array, the other,
+        and the first row. A loop reads its steps from the other, which spares a copy.
+    turned : dict
+        For the ``id`` of an array that was transposed: the array, the one before, and the order of
+        axes. A product reads the one before, which XLA need not copy.
+    """
 
     spreads = True
 
     def __init__(self) -> None:
         self.jax = jax_library()
         self.lax = self.jax.lax
+        self.rows: dict[int, tuple[Array, Array, int]] = {}
+        self.turned: dict[int, tuple[Array, Array, Sequence[int]]] = {}
 
     def constant(self, value: Any, dtype: np.dtype[Any] | None = None) -> Array:
         """A value of NumPy's or Python's as an array."""
@@ -96,11 +108,18 @@ class XlaWriter:
         if start == 0 and step == 1 and count == x.shape[axis]:
             return x
         stop = start + (count - 1) * step + 1 if count else start
-        return self.lax.slice_in_dim(x, start, stop, step, axis)
+        out = self.lax.slice_in_dim(x, start, stop, step, axis)
+        if axis == 0 and step == 1:
+            self.rows[id(out)] = out, x, start
+        return out
 
     def permuted(self, x: Array, order: Sequence[int]) -> Array:
         """Put the axes into another order."""
-        return x if [*order] == [*range(len(order))] else self.lax.transpose(x, order)
+        if [*order] == [*range(len(order))]:
+            return x
+        out = self.lax.transpose(x, order)
+        self.turned[id(out)] = out, x, order
+        return out
 
     def joined(self, parts: Sequence[Array], axis: int) -> Array:
         """Concatenate arrays along an axis."""

@@ -25,5 +25,9 @@ and two threads beside one::
 
     python -m tests.tools.benchmarks.threads
 
+and steps on an accelerator beside JAX's::
+
+    python -m tests.tools.benchmarks.accelerators
+
 No test asserts a time. The results of benchmarks are checked.
 """
