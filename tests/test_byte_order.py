@@ -77,13 +77,6 @@ UNREAD = frozenset({"fg.parallel.slices"})
 
 
 @pytest.mark.slow
-def test_arrays_of_the_other_order_are_read_by_a_share_of_the_functions() -> None:
-    share = [path for path in functions() if zlib.crc32(path.encode()) % 20 == 0]
-    assert len(share) > 20
-    assert [text for path in share if path not in UNREAD and (text := differs(path, "eager"))] == []
-
-
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("mode", MODES)
 def test_arrays_of_the_other_order_are_read_by_every_function(mode: str) -> None:

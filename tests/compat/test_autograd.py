@@ -69,7 +69,7 @@ class TestModules:
         [
             "import funcgrad.compat.autograd.numpy.random as m; m.seed",
             "import funcgrad.compat.autograd.scipy.stats.norm as m; m.logpdf",
-            "from funcgrad.compat.autograd.scipy.stats import norm as m; m.logpdf",
+            "from funcgrad.compat.autograd.numpy import random as m; m.seed",
             "from funcgrad.compat.autograd.misc.flatten import flatten; flatten([])",
         ],
     )

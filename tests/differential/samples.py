@@ -351,7 +351,7 @@ def proximal() -> dict[str, Sample]:
     made["box"] = Sample(prox.box, (TREE, 0.0, {"a": 1.0, "b": (2.0, None)}))
     made["nuclear"] = Sample(prox.nuclear, (np.diag([3.0, 1.0]), 0.5))
     made["total_variation"] = Sample(prox.total_variation, (np.array([0.0, 1.0, 3.0]), 0.5))
-    solver = Sample(fg.optim.proximal_gradient, (square, 0.5, prox.l1))
+    solver = Sample(fg.optim.proximal_gradient, (square, 0.5, prox.l1), {"maxiter": 50})
     named = {f"fg.optim.prox.{name}": sample for name, sample in made.items()}
     return named | {"fg.optim.proximal_gradient": solver}
 

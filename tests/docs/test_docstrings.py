@@ -14,7 +14,7 @@ from examples.docs.building.docstrings import completed
 from examples.docs.building.public_names import Entry, all_entries, public_modules
 from tests.together import together
 
-docscrape_sphinx = pytest.importorskip("numpydoc.docscrape_sphinx")
+docscrape = pytest.importorskip("numpydoc.docscrape")
 validation = pytest.importorskip("numpydoc.validate")
 
 LEFT_OUT = {
@@ -53,7 +53,7 @@ def text_of(value: Any) -> str:
 def findings(value: Any) -> Iterator[str]:
     """What numpydoc finds in the docstring that the site shows."""
     lines = completed(value, text_of(value).splitlines())
-    document = docscrape_sphinx.get_doc_object(value, doc="\n".join(lines))
+    document = docscrape.get_doc_object(value, doc="\n".join(lines))
     for code, message in validation.validate(document)["errors"]:
         is_class = code == "PR01" and inspect.isclass(value) and "Parameters" not in lines
         is_decorator = code == "PR02" and "{'cls'}" in message  # not a class's method

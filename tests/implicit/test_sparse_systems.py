@@ -31,11 +31,9 @@ def drifting(u: Any, load: Any) -> Any:
 
 
 def newton(f: Callable[[Any], Any], u: Any, equation: Any = residual) -> Any:
-    for _ in range(30):
-        u = u - 0.1 * np.asarray(f(u))
-    for _ in range(8):
-        matrix = fg.sparse.jacobian(lambda u: equation(u, 0.0))(u)
-        step = fg.scipy.sparse.linalg.spsolve(matrix, np.asarray(f(u)).reshape(-1))
+    matrix = fg.sparse.jacobian(lambda u: equation(u, 0.0))
+    for _ in range(5):
+        step = fg.scipy.sparse.linalg.spsolve(matrix(u), np.asarray(f(u)).reshape(-1))
         u = u - np.asarray(step).reshape(u.shape)
     return u
 

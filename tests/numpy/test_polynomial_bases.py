@@ -257,7 +257,9 @@ def test_classes_are_numpys(name: str) -> None:
 @pytest.mark.slow
 @together(("module", "name"), [(m, name) for m in PREFIXES for name in CALLS if name != "trim"])
 def test_derivatives_in_every_mode(module: str, name: str) -> None:
+    """Second derivatives of a function in two of the six bases, which take turns."""
     function = getattr(functions(module)[0], PREFIXES[module] + name)
+    turn = ([*PREFIXES].index(module) + [*CALLS].index(name)) % 3 == 0
     for args in CALLS[name]:
         places = [k for k, x in enumerate(args) if isinstance(x, np.ndarray)]
         values = tuple(args[k] for k in places)
@@ -270,7 +272,7 @@ def test_derivatives_in_every_mode(module: str, name: str) -> None:
 
         if not places:
             continue
-        fg.testing.check_grads(f, values, order=2)
+        fg.testing.check_grads(f, values, order=2 if turn else 1)
         close(fg.jit(f)(*values), f(*values))
         batch = fg.vmap(f)(*[np.stack([x, x * 1.01]) for x in values])
         for one, stack in zip(leaves(f(*[x * 1.01 for x in values])), leaves(batch), strict=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -241,21 +242,19 @@ def without_callbacks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("without_callbacks")
-@together("number", [np.nan, np.inf, -np.inf])
 @together("name", ["solve", "solve the transposed", "lower", "upper", "unit diagonal"])
-def test_right_hand_sides_that_are_not_finite_stay_in_machine_code(
-    name: str, number: float
-) -> None:
+def test_right_hand_sides_that_are_not_finite_stay_in_machine_code(name: str) -> None:
     """NaN and infinities are where evaluation has them, and other columns are finite."""
     for n, dtype in ((1, "f8"), (2, "f4"), (3, "f8"), (8, "f4"), (11, "f8"), (24, "f8")):
         rng = np.random.default_rng(n)
         a = (rng.standard_normal((2, n, n)) + 2 * np.eye(n)).astype(dtype)
-        for place in {0, n // 2, n - 1}:
+        compiled = fg.jit(USES[name], backend="native")
+        for place, number in product({0, n // 2, n - 1}, (np.nan, np.inf, -np.inf)):
             b = rng.standard_normal((2, n, 3)).astype(dtype)
             b[1, place, 1] = number
             with np.errstate(all="ignore"):
                 (expected,) = fg.program(USES[name])(a, b).evaluate([a, b])
-            (out,) = run(USES[name], a, b)
+                out = np.asarray(compiled(a, b))
             for holds in (np.isnan, np.isposinf, np.isneginf):
                 np.testing.assert_array_equal(holds(out), holds(expected))
             assert not np.isfinite(out[1, -1, 1])

@@ -146,7 +146,7 @@ def few_numbers(x: Any) -> Any:
 
 @pytest.mark.parametrize("char", "efdFD")
 def test_few_numbers_are_evaluations(char: str) -> None:
-    for count in (1, 2, 3, 5, 7, 8, 9, 12, 15, 16, 17):
+    for count in (1, 2, 3, 8, 9, 17) if char in "FD" else (1, 2, 3, 5, 7, 8, 9, 12, 15, 16, 17):
         x = np.resize(X, count).astype(char) * (1 + 2j if char in "FD" else 1)
         f = few_numbers if char not in "FD" else few_complex_numbers
         assert_same(f, x, exact=char in "de")

@@ -12,7 +12,6 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad._primitives.norms import directed
 from tests.backends.native.other_machines import machine_code_of as run
-from tests.together import together
 
 pytest.importorskip("llvmlite")
 
@@ -29,11 +28,12 @@ SIZES = {
 }
 
 
-def assert_agrees(f: Any, *args: Any, size: float = 0.0) -> None:
+def assert_agrees(f: Any, *args: Any, size: float = 0.0, compiled: Any = None) -> None:
     """Compare each element; or, where terms of a size cancel, beside that size."""
     with np.errstate(all="ignore"):
         expected = [np.asarray(y) for y in fg.program(f)(*args).evaluate(list(args))]
-    for one, other in zip(run(f, *args), expected, strict=True):
+    results = run(f, *args) if compiled is None else [np.asarray(compiled(*args))]
+    for one, other in zip(results, expected, strict=True):
         assert (one.dtype, one.shape) == (other.dtype, other.shape)
         precision = 8 * np.finfo(other.dtype).eps
         for part in (np.real, np.imag):
@@ -41,23 +41,33 @@ def assert_agrees(f: Any, *args: Any, size: float = 0.0) -> None:
             assert_allclose(part(one), part(other), precision, least)
 
 
-@together("name", sorted(SIZES))
-@pytest.mark.parametrize("char", "efdFD")
-def test_lengths_and_directions_are_evaluations(char: str, name: str) -> None:
+def numbers(name: str, char: str) -> Any:
     with np.errstate(all="ignore"):
         x = np.array(SIZES[name]).astype(char.lower())
-        if char in "FD":
-            turned = np.empty(x.shape, char)
-            turned.real, turned.imag = x, x[:, ::-1]
-            x = turned
-    c = np.array([[2.0], [-0.5]], x.real.dtype)
-    for axis in (0, 1, (0, 1)):
-        for keepdims in (False, True):
-            assert_agrees(
-                lambda x, a=axis, k=keepdims: fnp.linalg.vector_norm(x, axis=a, keepdims=k), x
-            )
-    assert_agrees(lambda c, x: directed(c, x, axis=(1,)), c, x)
-    assert_agrees(lambda x: fnp.linalg.norm(x), x[0, 0])
+    if char not in "FD":
+        return x
+    turned = np.empty(x.shape, char)
+    turned.real, turned.imag = x, x[:, ::-1]
+    return turned
+
+
+LENGTHS = [
+    lambda x, a=axis, k=keepdims: fnp.linalg.vector_norm(x, axis=a, keepdims=k)
+    for axis in (0, 1, (0, 1))
+    for keepdims in (False, True)
+]
+
+
+@pytest.mark.parametrize("char", "efdFD")
+def test_lengths_and_directions_are_evaluations(char: str) -> None:
+    every, c = [numbers(name, char) for name in SIZES], np.array([[2.0], [-0.5]], char.lower())
+    calls: list[tuple[Any, list[Any]]] = [(f, [(x,) for x in every]) for f in LENGTHS]
+    calls += [(lambda c, x: directed(c, x, axis=(1,)), [(c, x) for x in every])]
+    calls += [(lambda x: fnp.linalg.norm(x), [(x[0, 0],) for x in every])]
+    for f, several in calls:
+        compiled = fg.jit(f, backend="native")
+        for args in several:
+            assert_agrees(f, *args, compiled=compiled)
 
 
 def test_norms_are_machine_code_in_every_mode() -> None:

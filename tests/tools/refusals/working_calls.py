@@ -1,7 +1,7 @@
 """Calls that work, for every public function: those in the examples of its docstring.
 
-The examples run, and Python's profiler says with which arguments the function is called there, so
-a function that is added tomorrow is called too.
+The examples run, and Python tells of each call, with its arguments, so a function that is added
+tomorrow is called too.
 
 >>> import funcgrad.numpy as fnp
 >>> call = examples_of(fnp.tile)[0]
@@ -91,21 +91,25 @@ def examples_of(function: Callable[..., Any]) -> list[WorkingCall]:
 
     names = dict(vars(sys.modules[function.__module__]))
     for example in doctest.DocTestParser().get_examples(inspect.getdoc(function) or ""):
-        with _profiled(look), suppress(Exception):  # some show an error
+        with _traced(look), suppress(Exception):  # some show an error
             exec(compile(example.source, "<example>", "single"), names)
     return calls
 
 
 @contextmanager
-def _profiled(look: Callable[[FrameType, str, Any], None]) -> Iterator[None]:
-    """Tell a function of every call; what expressions come to is not shown."""
-    before, shown = sys.getprofile(), sys.displayhook
+def _traced(look: Callable[[FrameType, str, Any], None]) -> Iterator[None]:
+    """Tell a function of every call; what expressions come to is not shown.
+
+    It is not told of returns and of functions in C, as by ``sys.setprofile``, which takes as long
+    as the examples.
+    """
+    before, shown = sys.gettrace(), sys.displayhook
     sys.displayhook = lambda value: None
-    sys.setprofile(look)
+    sys.settrace(look)
     try:
         yield
     finally:
-        sys.setprofile(before)
+        sys.settrace(before)
         sys.displayhook = shown
 
 
