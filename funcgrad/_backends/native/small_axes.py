@@ -56,17 +56,17 @@ _WORTH: Final = 0.8
 """Arrays come apart if they then cost at most so much."""
 
 
-class _Apart(NamedTuple):
+class _PlacesApart(NamedTuple):
     """An array as arrays of examples, one for each place of the last axes, in C order."""
 
     items: Sequence[Value]
     rank: int
 
 
-_Variable: TypeAlias = "Value | _Apart"
+_Variable: TypeAlias = "Value | _PlacesApart"
 
 
-class _Source(NamedTuple):
+class _ItemSource(NamedTuple):
     """An item of an operand: which operand, how many of its last axes come apart, and the place."""
 
     operand: int
@@ -74,7 +74,7 @@ class _Source(NamedTuple):
     place: int
 
 
-class _Way(NamedTuple):
+class _WayApart(NamedTuple):
     """How an equation is computed item by item.
 
     Attributes
@@ -83,14 +83,14 @@ class _Way(NamedTuple):
         How many last axes of the result come apart.
     together, apart : float
         Operations on vectors, before and after.
-    sources : sequence of _Source or None, optional
+    sources : sequence of _ItemSource or None, optional
         Where the items of a movement come from; None for zeros.
     """
 
     rank: int
     together: float
     apart: float
-    sources: Sequence[_Source | None] = ()
+    sources: Sequence[_ItemSource | None] = ()
 
 
 def small_axes_apart(program: Program) -> Program:
@@ -126,9 +126,9 @@ def _split(shape: Shape, rank: int) -> tuple[Shape, Shape]:
 # ------------------------------------------------------------------------------- what comes apart
 
 
-def _ways(program: Program) -> dict[int, _Way]:
+def _ways(program: Program) -> dict[int, _WayApart]:
     """How equations can be computed item by item, by their results."""
-    specs, ways = program.specs(), dict[int, _Way]()
+    specs, ways = program.specs(), dict[int, _WayApart]()
     for equation, results in zip(program.equations, program.index.results, strict=True):
         way = _way(equation, [specs[v] for v in equation.operands]) if len(results) == 1 else None
         if way is not None:
@@ -136,7 +136,7 @@ def _ways(program: Program) -> dict[int, _Way]:
     return ways
 
 
-def _paying(program: Program, ways: Mapping[int, _Way]) -> Mapping[int, _Way]:
+def _paying(program: Program, ways: Mapping[int, _WayApart]) -> Mapping[int, _WayApart]:
     """The ways in groups that pay; equations are in one group with those that read them."""
     specs, groups = program.specs(), {variable: variable for variable in ways}
 
@@ -170,14 +170,14 @@ def _paying(program: Program, ways: Mapping[int, _Way]) -> Mapping[int, _Way]:
     return {variable: way for variable, way in ways.items() if group(variable) in pays}
 
 
-def _way(equation: Equation, specs: Sequence[Spec]) -> _Way | None:
+def _way(equation: Equation, specs: Sequence[Spec]) -> _WayApart | None:
     """How an equation is computed item by item; None if it is not."""
     structure, (spec,) = equation.operation.structure, equation.results
     shapes, rank = [s.shape for s in specs], _rank(spec.shape)
     if isinstance(structure, Elementwise) and structure.formula is not None and rank:
         apart = prod(spec.shape) / _LANES
         is_one_loop = all(_goes_along(shape, spec.shape, rank) for shape in shapes)
-        return _Way(rank, apart if is_one_loop else _vectors(spec.shape, rank), apart)
+        return _WayApart(rank, apart if is_one_loop else _vectors(spec.shape, rank), apart)
     if isinstance(structure, Reduction):
         return _way_of_reduction(equation, structure, shapes[0])
     if isinstance(structure, Contraction) and spec.dtype.kind == "f":
@@ -186,7 +186,7 @@ def _way(equation: Equation, specs: Sequence[Spec]) -> _Way | None:
         pieces = pieces_of(equation, dict(zip(equation.operands, specs, strict=True)))
         sources = None if pieces is None else _sources(pieces, spec.shape, rank, shapes)
         together = 0.0 if structure.is_view else float(prod(spec.shape))
-        return None if sources is None else _Way(rank, together, 0.0, sources)
+        return None if sources is None else _WayApart(rank, together, 0.0, sources)
     return None
 
 
@@ -206,7 +206,7 @@ def _vectors(shape: Shape, rank: int) -> float:
     return float(prod(examples) * prod(tail[:-1]) * -(-tail[-1] // _LANES))
 
 
-def _way_of_reduction(equation: Equation, structure: Reduction, shape: Shape) -> _Way | None:
+def _way_of_reduction(equation: Equation, structure: Reduction, shape: Shape) -> _WayApart | None:
     params, fold, rank = dict(equation.params), structure.fold, _rank(shape)
     if not rank or fold is None or fold.start or fold.finish is not None:
         return None
@@ -218,10 +218,10 @@ def _way_of_reduction(equation: Equation, structure: Reduction, shape: Shape) ->
     together = _SUMMED * prod(shape[:-1]) if inside else _vectors(shape, rank)
     if axes >= {*range(len(shape) - rank - 1, len(shape))}:
         together = apart
-    return _Way(left, together, apart)
+    return _WayApart(left, together, apart)
 
 
-def _way_of_contraction(equation: Equation, specs: Sequence[Spec], rank: int) -> _Way | None:
+def _way_of_contraction(equation: Equation, specs: Sequence[Spec], rank: int) -> _WayApart | None:
     letters = letters_of(equation, dict(zip(equation.operands, specs, strict=True)))
     if letters is None or any(len({*text}) < len(text) for text in letters):
         return None
@@ -238,7 +238,7 @@ def _way_of_contraction(equation: Equation, specs: Sequence[Spec], rank: int) ->
     products = prod([size for letter, size in sizes.items() if letter not in examples])
     if products > 2 * _MOST:
         return None
-    return _Way(rank, _MULTIPLIED * count * products, count * products / _LANES)
+    return _WayApart(rank, _MULTIPLIED * count * products, count * products / _LANES)
 
 
 def _shared(text: str, examples: str) -> int:
@@ -249,12 +249,12 @@ def _shared(text: str, examples: str) -> int:
 
 def _sources(
     pieces: Sequence[Piece], shape: Shape, rank: int, shapes: Sequence[Shape]
-) -> Sequence[_Source | None] | None:
+) -> Sequence[_ItemSource | None] | None:
     """Where the items of a movement come from; None if examples move, or items are added."""
     count, places = [prod(axes) for axes in _split(shape, rank)]
     if count < _EXAMPLES or places > _MOST:
         return None
-    sources: list[_Source | None] = [None] * places
+    sources: list[_ItemSource | None] = [None] * places
     for piece in pieces:
         source = shapes[piece.operand]
         behind = next(
@@ -281,7 +281,7 @@ def _sources(
         for start, end in zip(starts.ravel().tolist(), ends.ravel().tolist(), strict=True):
             if sources[end] is not None:
                 return None
-            sources[end] = _Source(piece.operand, behind, start)
+            sources[end] = _ItemSource(piece.operand, behind, start)
     return sources
 
 
@@ -306,7 +306,7 @@ def _axes(piece: Piece, places: int) -> list[tuple[int, int, int]]:
 # ------------------------------------------------------------------------------------ item by item
 
 
-def _staged(program: Program, ways: Mapping[int, _Way]) -> Program:
+def _staged(program: Program, ways: Mapping[int, _WayApart]) -> Program:
     specs = program.specs()
 
     def run(values: Sequence[Value]) -> list[Value]:
@@ -319,7 +319,7 @@ def _staged(program: Program, ways: Mapping[int, _Way]) -> Program:
                 known += bound(equation, tuple(wholes))
             else:
                 items = _computed(equation, way, operands, inside)
-                known.append(_Apart(items, way.rank) if way.rank else items[0])
+                known.append(_PlacesApart(items, way.rank) if way.rank else items[0])
         return [_whole(known[v], specs[v]) for v in program.outputs]
 
     return flat_program(program.name, run, program.inputs)
@@ -327,7 +327,7 @@ def _staged(program: Program, ways: Mapping[int, _Way]) -> Program:
 
 def _whole(x: _Variable, spec: Spec) -> Value:
     """A value as one array."""
-    if not isinstance(x, _Apart):
+    if not isinstance(x, _PlacesApart):
         return x
     flat = stack(*x.items, axis=len(spec.shape) - x.rank)
     return flat if x.rank == 1 else reshape(flat, shape=spec.shape)
@@ -336,7 +336,7 @@ def _whole(x: _Variable, spec: Spec) -> Value:
 def _items(x: _Variable, spec: Spec, rank: int) -> Sequence[Value]:
     """The items of a value so many last axes of which come apart."""
     examples, tail = _split(spec.shape, rank)
-    if isinstance(x, _Apart):
+    if isinstance(x, _PlacesApart):
         if x.rank == min(rank, len(spec.shape)):
             return x.items
         if x.rank > rank and len(x.items) == prod(tail):
@@ -355,7 +355,7 @@ def _numbers(tail: Shape) -> np.ndarray[Any, np.dtype[np.intp]]:
 
 
 def _computed(
-    equation: Equation, way: _Way, operands: Sequence[_Variable], specs: Sequence[Spec]
+    equation: Equation, way: _WayApart, operands: Sequence[_Variable], specs: Sequence[Spec]
 ) -> Sequence[Value]:
     """The items of a result."""
     structure, (spec,) = equation.operation.structure, equation.results
@@ -385,7 +385,7 @@ def _computed(
 
 
 def _moved(
-    source: _Source | None, operands: Sequence[_Variable], specs: Sequence[Spec], spec: Spec
+    source: _ItemSource | None, operands: Sequence[_Variable], specs: Sequence[Spec], spec: Spec
 ) -> Value:
     """An item of a movement."""
     if source is None:
