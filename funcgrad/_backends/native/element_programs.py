@@ -211,10 +211,10 @@ def _of_elements(
             for at in zip(*spread, strict=True)
         ]
     if isinstance(structure, Reduction) and {*params} == {"axis", "keepdims"}:
-        return _reduced(structure, arrays[0], numbers[0], spec, params["axis"])
+        return reduced(structure, arrays[0], numbers[0], spec, params["axis"])
     if isinstance(structure, Contraction) and spec.dtype.kind in "fciu":
         letters = letters_of(equation, by_variable)
-        return None if letters is None else _contracted(letters, arrays, numbers, spec)
+        return None if letters is None else contracted(letters, arrays, numbers, spec)
     if isinstance(structure, Factored):
         return _solved(structure.factorization(**params), arrays, specs)
     if isinstance(structure, Gather) and all(type(x) in RAW for x in operands[1:]):
@@ -236,11 +236,11 @@ def _moved(
                 element = x.items[place]
             else:
                 element = _element(x, source.shape, place) if source.shape else x
-            items[to] = _as(element, spec.dtype)
+            items[to] = as_dtype(element, spec.dtype)
     return items
 
 
-def _as(x: Value, dtype: np.dtype[Any]) -> Value:
+def as_dtype(x: Value, dtype: np.dtype[Any]) -> Value:
     return x if dtype_of(x) == dtype else cast(x, dtype=dtype)
 
 
@@ -253,7 +253,7 @@ def _numbers(shape: Shape, start: int, strides: Sequence[int]) -> list[int]:
     return ordered
 
 
-def _reduced(
+def reduced(
     structure: Reduction, x: Sequence[Value], numbers: _Numbers, spec: Spec, axis: tuple[int, ...]
 ) -> Sequence[Value] | None:
     fold = structure.fold
@@ -265,7 +265,9 @@ def _reduced(
     items = []
     for row in rows:
         states = [
-            fold.of(ALGEBRA, spec.dtype, k, x[number]) if fold.start else _as(x[number], spec.dtype)
+            fold.of(ALGEBRA, spec.dtype, k, x[number])
+            if fold.start
+            else as_dtype(x[number], spec.dtype)
             for k, number in enumerate(row)
         ]
         if fold.identity is not None:
@@ -282,7 +284,7 @@ def _folded(combine: Callable[..., Any], states: Sequence[Any]) -> Any:
     return states[0]
 
 
-def _contracted(
+def contracted(
     letters: tuple[str, str, str],
     arrays: Sequence[Sequence[Value]],
     numbers: Sequence[_Numbers],
@@ -297,7 +299,7 @@ def _contracted(
         for inside in np.ndindex(*[sizes[letter] for letter in summed]):
             at.update(zip(summed, inside, strict=True))
             factors = [
-                _as(x[int(along[tuple([at[letter] for letter in text])])], spec.dtype)
+                as_dtype(x[int(along[tuple([at[letter] for letter in text])])], spec.dtype)
                 for x, along, text in zip(arrays, numbers, (first, second), strict=True)
             ]
             terms.append(multiply(*factors))

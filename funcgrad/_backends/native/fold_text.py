@@ -1,7 +1,9 @@
 """Folds as text, where elements have an order: cumulative operations, and places of extrema.
 
-Lanes of a vector go along neighbours across the axis. Where there are none, a fold cuts its axis
-into as many pieces as there are lanes, and then folds the results of the pieces, in order.
+Lanes of a vector go along neighbours across the axis. Where there are none, they go along rows: a
+cumulative operation waits for the element before, so several rows at once take less time. The fold
+of a long row cuts it into as many pieces as there are lanes, and then folds the results of the
+pieces, in order.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from funcgrad._backends.native.instructions import Value, memory_type, part_of
 from funcgrad._backends.native.lanes import Lanes
 from funcgrad._backends.native.plan_steps import FinitePass, Folding, Scanning
 from funcgrad._backends.native.registers import Registers
-from funcgrad._backends.native.views import carried
+from funcgrad._backends.native.views import carried, scanned_along
 
 _INT64 = np.dtype(np.int64)
 
@@ -30,38 +32,59 @@ _Element = Callable[[Lanes, str], "list[Value]"]
 def write_scanning(site: FunctionSite, step: Scanning) -> None:
     """Write a cumulative operation."""
     lines, spec = site.lines, site.plan.specs[step.variable]
-    writer = _FoldWriter(site, step)
-    count, inner = spec.shape[step.axis], prod(spec.shape[step.axis + 1 :])
-    target = site.pointer(step.variable)
+    writer, axis = _FoldWriter(site, step), step.axis
+    shape = prod(spec.shape[:axis]), spec.shape[axis], prod(spec.shape[axis + 1 :])
+    rows, count, inner = shape
+    target, strides = site.pointer(step.variable), (count * inner, inner, 1)
+    sources = [scanned_along(site.plan.views[v], axis) for v in step.equation.operands]
     checks = writer.has_parts and spec.dtype.kind in "fc"
     beyond = lines.fresh_label("beyond")
+    by_rows = inner == 1 and spec.dtype.kind == "f"
+    across = 0 if by_rows else 2  # lanes go along rows, or along neighbours
 
-    def lane(lanes: Lanes, place: str) -> None:
-        def at(position: str) -> str:
-            if step.reverse:
-                position = lines.op(f"sub i64 {count - 1}, {position}")
-            return lines.op(f"add i64 {place}, {lines.op(f'mul i64 {position}, {inner}')}")
+    def place(along: Sequence[int], at: Sequence[str]) -> str:
+        terms = [lines.op(f"mul i64 {k}, {by}") for k, by in zip(at, along, strict=True) if by]
+        total = "0"
+        for term in terms:
+            total = term if total == "0" else lines.op(f"add i64 {total}, {term}")
+        return total
+
+    def lane(lanes: Lanes, row: str, neighbour: str) -> None:
+        def at(along: Sequence[int], position: str) -> str:
+            return place(along, (row, position, neighbour))
+
+        def turned(position: str) -> str:
+            return lines.op(f"sub i64 {count - 1}, {position}") if step.reverse else position
+
+        def read(m: Lanes, position: str) -> list[Value]:
+            position = turned(position)
+            return writer.read(
+                m,
+                [at(along or strides, position) for along in sources],
+                [(along or strides)[across] for along in sources],
+            )
 
         def put(position: str, state: Sequence[Value]) -> None:
             element = lanes.astype(writer.element(lanes, state), spec.dtype)
             if checks:
                 _leave_unless_finite(lanes, element, beyond)
-            lanes.store(target, element, at(position))
+            there = lines.address(target, at(strides, turned(position)), memory_type(spec.dtype))
+            if strides[across] == 1 or lanes.width == 1:
+                lanes.store(there, element)
+            else:
+                lanes.scattered(there, element, strides[across])
 
-        writer.follow(lanes, lambda m, k: writer.read(m, at(k)), count, put)
+        writer.follow(lanes, read, count, put)
 
-    def outer(index: str, _: Sequence[str]) -> Sequence[str]:
-        base = lines.op(f"mul i64 {index}, {count * inner}")
-        in_vectors(
-            site,
-            inner,
-            writer.widest,
-            lambda lanes, k: lane(lanes, lines.op(f"add i64 {base}, {k}")),
-        )
+    def row(index: str, _: Sequence[str]) -> Sequence[str]:
+        in_vectors(site, inner, writer.widest, lambda lanes, k: lane(lanes, index, k))
         return ()
 
-    site.work += prod(spec.shape)
-    lines.counted(prod(spec.shape[: step.axis]), outer)
+    site.work += prod(shape)
+    if by_rows:  # a sum waits for the one before for four cycles
+        in_vectors(site, rows, 2 * writer.widest, lambda lanes, k: lane(lanes, k, "0"))
+    else:
+        lines.counted(rows, row)
     if checks:
         call_back_at(site, step, beyond, "a result that is not finite")
 
@@ -107,6 +130,14 @@ def write_folding(site: FunctionSite, step: Folding) -> None:
             _leave_unless_finite(lanes, element, beyond)
         lanes.store(target, element, number)
 
+    def rows(lanes: Lanes, index: str) -> None:
+        base = lines.op(f"mul i64 {index}, {count}")
+
+        def read(m: Lanes, position: str) -> list[Value]:
+            return writer.read_at(m, lines.op(f"add i64 {base}, {position}"), count)
+
+        put(lanes, index, writer.follow(lanes, read, count))
+
     def outer(index: str, _: Sequence[str]) -> Sequence[str]:
         base = lines.op(f"mul i64 {index}, {count * inner}")
         if inner == 1:
@@ -117,7 +148,7 @@ def write_folding(site: FunctionSite, step: Folding) -> None:
         def lane(lanes: Lanes, k: str) -> None:
             def read(m: Lanes, position: str) -> list[Value]:
                 place = lines.op(f"add i64 {base}, {lines.op(f'mul i64 {position}, {inner}')}")
-                return writer.read(m, lines.op(f"add i64 {place}, {k}"))
+                return writer.read_at(m, lines.op(f"add i64 {place}, {k}"))
 
             put(lanes, lines.op(f"add i64 {first}, {k}"), writer.follow(lanes, read, count))
 
@@ -125,7 +156,10 @@ def write_folding(site: FunctionSite, step: Folding) -> None:
         return ()
 
     site.work += prod(shape)
-    lines.counted(prod(shape[: step.axis]), outer)
+    if inner == 1 and not writer.cuts(count):
+        in_vectors(site, prod(shape[: step.axis]), writer.widest, rows)
+    else:
+        lines.counted(prod(shape[: step.axis]), outer)
     if dtype.kind == "c":
         call_back_at(site, step, beyond, "a result that is not finite")
 
@@ -139,19 +173,31 @@ class _FoldWriter:
         operands = step.equation.operands
         self._dtypes = [site.plan.specs[v].dtype for v in operands]
         self._sources = [site.at(v) for v in operands]
-        state = self._state(Registers(site.lines, 1), "0", self.read(Registers(site.lines, 1), "0"))
+        state = self._state(
+            Registers(site.lines, 1), "0", self.read_at(Registers(site.lines, 1), "0")
+        )
         self._parts = [number.dtype for number in state]
         self.has_parts = len(state) > 1
         dtypes = (*self._dtypes, *self._parts, self._dtype)
         widths = [part_of(dtype).itemsize for dtype in dtypes]
         self.widest = max(widths)
 
-    def read(self, lanes: Lanes, place: str) -> list[Value]:
-        """Read elements that lie side by side."""
-        return [
-            lanes.load(source, dtype, place)
-            for source, dtype in zip(self._sources, self._dtypes, strict=True)
-        ]
+    def read(self, lanes: Lanes, places: Sequence[str], apart: Sequence[int]) -> list[Value]:
+        """Read elements of all operands, from a place on and so many apart."""
+        elements = []
+        known = zip(self._sources, self._dtypes, places, apart, strict=True)
+        for source, dtype, place, stride in known:
+            there = lanes.lines.address(source, place, memory_type(dtype))
+            if stride == 1 or lanes.width == 1:
+                elements.append(lanes.load(there, dtype))
+            else:
+                elements.append(lanes.gathered(there, dtype, stride))
+        return elements
+
+    def read_at(self, lanes: Lanes, place: str, apart: int = 1) -> list[Value]:
+        """Read elements of all operands from the same place on."""
+        count = len(self._sources)
+        return self.read(lanes, [place] * count, [apart] * count)
 
     def _state(self, lanes: Lanes, position: str, elements: Sequence[Value]) -> list[Value]:
         place = lanes.splat(Value(position, _INT64, lanes.single))
@@ -226,25 +272,25 @@ class _FoldWriter:
         first = dict(enumerate(state))
         return list(carried(self._site.lines, count, one, first, start=start).values())
 
+    def cuts(self, count: int) -> bool:
+        """Whether a row of so many elements is long enough to be cut."""
+        width = self._site.module.bits // 8 // self.widest
+        return width > 1 and count >= 4 * width
+
     def folded_in_pieces(self, base: str, count: int) -> list[Value]:
         """Write the fold of elements that lie side by side; each lane has a piece of the axis."""
         lines, single = self._site.lines, Registers(self._site.lines, 1)
         width = self._site.module.bits // 8 // self.widest
 
         def read(lanes: Lanes, position: str) -> list[Value]:
-            return self.read(lanes, lines.op(f"add i64 {base}, {position}"))
+            return self.read_at(lanes, lines.op(f"add i64 {base}, {position}"))
 
-        if width < 2 or count < 4 * width:
-            return self.follow(single, read, count)
         size, lanes = count // width, Registers(lines, width)
         steps = [size * lane for lane in range(width)]
 
         def state_at(position: str) -> list[Value]:
             place = lines.op(f"add i64 {base}, {position}")
-            elements = [
-                lanes.gathered(lines.address(source, place, memory_type(dtype)), dtype, size)
-                for source, dtype in zip(self._sources, self._dtypes, strict=True)
-            ]
+            elements = self.read_at(lanes, place, size)
             along = lanes.splat(Value(position, _INT64, lanes.single))
             places = along + lanes.listed(steps, _INT64)
             return parts_of(self._fold.of(lanes, self._dtype, places, *elements))

@@ -28,7 +28,7 @@ from funcgrad._backends.native.plan_steps import (
 )
 from funcgrad._backends.native.split_nests import MovedBox
 from funcgrad._backends.native.unfinished_plan import UnfinishedPlan
-from funcgrad._backends.native.views import View, composed, whole
+from funcgrad._backends.native.views import View, composed, scanned_along, whole
 from funcgrad._core.specs import Shape
 from funcgrad._core.structure.folds import Fold
 from funcgrad._core.structure.index_maps import Piece, Places, dense_strides
@@ -275,7 +275,10 @@ def scans(plan: UnfinishedPlan, equation: Equation, structure: Scan, variable: i
         plan.append(Fill(variable))
         return True
     axis, reverse = params["axis"] % len(spec.shape), params.get("reverse", False)
-    plan.prepare(equation.operands)
+    may_call_back = structure.fold.finish is not None
+    for operand in equation.operands:
+        if may_call_back or scanned_along(plan.views[operand], axis) is None:
+            plan.prepare([operand])
     step = Scanning(variable, equation, structure.fold, axis, reverse)
     plan.append(step)
     return True

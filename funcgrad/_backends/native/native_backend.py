@@ -27,6 +27,7 @@ from funcgrad._backends.native.native_module import Function, NativeModule
 from funcgrad._backends.native.processor import Toolchain
 from funcgrad._backends.native.runtime import CALLS, Runtime
 from funcgrad._backends.native.runtime_text import runtime_text
+from funcgrad._backends.native.small_axes import small_axes_apart
 from funcgrad._backends.native.thread_pool import POOL, has_threads
 from funcgrad._backends.step_sums import sum_after_loops
 from funcgrad._base.locks import cached_property, uninterrupted
@@ -120,7 +121,11 @@ class NativeBackend:
         prepared = tried(sum_after_loops, prepared)
         if prepared is not program:
             prepared = optimize(prepared, relaxed)
-        return tried(change_in_place, tried(_decomposed, prepared, is_exact=False))
+        prepared = tried(_decomposed, prepared, is_exact=False)
+        apart = tried(small_axes_apart, prepared, is_exact=False)
+        if apart is not prepared:
+            prepared = optimize(apart, relaxed)
+        return tried(change_in_place, prepared)
 
     def compile(self, program: Program) -> Compiled:
         """Compile a program to machine code."""

@@ -28,6 +28,7 @@ from funcgrad._backends.native.plan_steps import (
     NativePlan,
     Nest,
     Run,
+    Scanning,
     Scattering,
     Step,
     buffers_read,
@@ -42,7 +43,7 @@ Access: TypeAlias = tuple[View, int]
 """A view that a step reads or writes, and the bytes of an element."""
 
 
-_STRIDED: Final = (AddingLoop, Elimination, FactorUse, MatrixProduct)
+_STRIDED: Final = (AddingLoop, Elimination, FactorUse, MatrixProduct, Scanning)
 """Steps that read views of any strides."""
 
 

@@ -162,6 +162,24 @@ def merged(shape: Sequence[int], *strides: Sequence[int]) -> tuple[list[int], li
     return sizes, steps
 
 
+def scanned_along(view: View, axis: int) -> tuple[int, int, int] | None:
+    """The strides from row to row, along an axis, and from neighbour to neighbour.
+
+    None where the axes before it, or those behind it, are several walks.
+
+    >>> scanned_along(View(0, (2, 3, 4), (4, 8, 1)), 1)
+    (4, 8, 1)
+    """
+    walks = [
+        merged(view.shape[axes], view.strides[axes])
+        for axes in (slice(axis), slice(axis + 1, None))
+    ]
+    if any(len(sizes) > 1 for sizes, _ in walks):
+        return None
+    before, after = [strides[0][0] if sizes else 0 for sizes, strides in walks]
+    return before, view.strides[axis], after
+
+
 def walk(
     lines: FunctionText,
     sizes: Sequence[int],
