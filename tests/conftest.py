@@ -5,6 +5,10 @@ too, with `--all`, and where files, `-k` or `-m` choose the tests::
 
     python -m pytest --all
 
+One of three shares of the slow tests alone; a commit of the next day has the next share::
+
+    python -m pytest --slow-share 3
+
 Many small checks are one test. To choose among them by name, make each a test of its own::
 
     python -m pytest --apart -k sinh
@@ -32,12 +36,14 @@ import gc
 import importlib
 import os
 import pkgutil
+import subprocess
 import sys
 import warnings
 from collections.abc import Generator, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 # NumPy's OpenBLAS reads this once, when it is loaded. With a thread for each core, the threads of
 # the suite's processes wait for one another: the examples then take five times as long.
@@ -83,6 +89,7 @@ with suppress(ImportError):  # earlier versions draw none
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option that names the backend of functions that name none."""
     parser.addoption("--all", action="store_true", help="run the slow tests, too")
+    parser.addoption("--slow-share", type=int, metavar="N", help="run an Nth of the slow tests")
     parser.addoption("--apart", action="store_true", help="make each check of `together` a test")
     parser.addoption(
         "--backend", choices=("numpy", "native", "xla"), help="the default backend of jit"
@@ -103,7 +110,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if collects and not all(path.startswith("tests/") for path in config.args):
         _import_all()  # four seconds, which neither tests nor the process that hands them out need
     if config.args_source is not pytest.Config.ArgsSource.ARGS and not _chosen(config):
-        config.option.markexpr = "not slow"
+        config.option.markexpr = "slow" if config.getoption("slow_share") else "not slow"
     if config.getoption("markexpr") == "not slow":
         _compile_quickly()
     if collects:
@@ -168,6 +175,7 @@ class _Collected:
             for option, name in options.items()
             if option.split()[1] == config.getoption(name)
         ]
+        self._shares: int = config.getoption("slow_share") or 1
         worker = getattr(config, "workerinput", {}).get("workerid")
         if worker == "gw1" and config.args == self._paths:
             config.args.reverse()  # so each of two processes reads what the other has compiled
@@ -187,12 +195,26 @@ class _Collected:
             if (has_tests if type(collector) is pytest.Module else has_examples)
         ]
 
-    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+    def pytest_collection_modifyitems(
+        self, config: pytest.Config, items: list[pytest.Item]
+    ) -> None:
         """Put the tests into one order, whatever order their files were read in; mark those that
-        differ on a device."""
+        differ on a device; choose a share."""
+        if self._shares > 1:
+            today = _day_of_commit() % self._shares
+            shares = [(crc32(item.nodeid.encode()) % self._shares, item) for item in items]
+            config.hook.pytest_deselected(items=[i for share, i in shares if share != today])
+            items[:] = [item for share, item in shares if share == today]
         for option in self._differs:
             mark(items, option)
         items.sort(key=lambda item: [not item.nodeid.startswith(path) for path in self._paths])
+
+
+def _day_of_commit() -> int:
+    """The day of this commit, which repetitions agree on; 0 where there is no repository."""
+    command = ["git", "log", "-1", "--format=%ct"]
+    seconds = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    return int(seconds or 0) // 86400
 
 
 @pytest.hookimpl(wrapper=True)
