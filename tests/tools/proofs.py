@@ -27,7 +27,7 @@ HEAD: Final = """# Proofs: all checks, with their counts
 
 Written by `python -m tests.tools.proofs`. Each row names the command that repeats it.
 "Always" means that `python -m pytest` runs it, "with `--all`" that `python -m pytest --all`
-and `.ci/run --all` do. The last column has the day of the counts.
+does, and a third of the days `.ci/run`. The last column has the day of the counts.
 
 | check | how much | when | command | counted |
 |---|---|---|---|---|
