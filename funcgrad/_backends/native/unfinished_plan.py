@@ -14,12 +14,10 @@ from funcgrad._backends.native.function_text import Arithmetic, FunctionText
 from funcgrad._backends.native.instructions import (
     COSTLY,
     NotEmitted,
-    Value,
     element_type,
     part_of,
     unknown,
 )
-from funcgrad._backends.native.lanes import Lanes
 from funcgrad._backends.native.plan_steps import (
     COPY,
     BoundFormula,
