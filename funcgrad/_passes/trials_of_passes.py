@@ -90,11 +90,14 @@ def tried(
     Raises
     ------
     CheckError
-        The results differ.
+        The results differ, or they have another tree.
     """
     apply = change if rules is None else partial(change, rules=rules)
     changed = apply(program)
     if changed is not program and is_validated():
+        if (changed.arguments, changed.result) != (program.arguments, program.result):
+            home = f"{change.__module__.rpartition('.')[2]}.{change.__name__}"
+            raise CheckError(f"validated: the pass {home} changes the trees of {program.name}.")
         gap = difference(program, changed, is_exact)
         if gap is not None:
             raise CheckError(_WrongPass(change, rules, is_exact).of(program, gap))

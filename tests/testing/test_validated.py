@@ -111,6 +111,14 @@ def test_a_pass_that_raises_wrong_shapes_is_a_difference() -> None:
     assert tried(lambda program: program, before) is before
 
 
+def test_a_pass_that_changes_trees_is_named() -> None:
+    def in_a_tuple(program: Any) -> Any:
+        return fg.program(lambda x: (program(x),))(X)
+
+    with fg.testing.validated(), pytest.raises(CheckError, match="in_a_tuple changes the trees of"):
+        tried(in_a_tuple, fg.program(deep)(X))
+
+
 def test_programs_that_act_are_left_alone(capsys: pytest.CaptureFixture[str]) -> None:
     def f(x: Any) -> Any:
         fg.debug.print("x is", x[0])

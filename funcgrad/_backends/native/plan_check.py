@@ -5,6 +5,7 @@ plan checked before its function is written; tests of this backend set it. In a 
 
 - each element is written before a step reads it, and each output and guard is whole;
 - every view lies within its buffer, whatever integers select places;
+- bits of elements, which copies read, are only copied;
 - arguments and constants are never written, and neither is a value that a step has read;
 - two buffers lie in one place of memory only where the first one has been read for the last time
   when the second one begins. In one step, a result may take the place of an operand if each element
@@ -21,6 +22,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from funcgrad._backends.native.plan_steps import (
+    COPY,
     Elimination,
     FactorUse,
     Gathering,
@@ -115,6 +117,7 @@ class _Checker:
         reads, writes = list(_reads(step, plan)), list(_writes(step, plan))
         if isinstance(step, Nest):
             self._check_members(step)
+            self._check_bits(step)
         if isinstance(step, (Gathering, Scattering)):
             self._check_places(step)
         for access in reads:
@@ -149,6 +152,24 @@ class _Checker:
             self._require(fits, f"{member.variable} has another number of elements.")
         stored = {*nest.stores} - {member.variable for member in nest.members}
         self._require(not stored, f"it stores {stored}, which it does not make.")
+
+    def _check_bits(self, nest: Nest) -> None:
+        """Check that bits, which a nest reads of elements of another dtype, are only copied."""
+        zeros, dtypes = set[int](), [spec.dtype for spec in self._plan.specs]
+        bits = {v for v, view in nest.operands.items() if dtypes[v] != dtypes[view.buffer]}
+        for member in nest.members:
+            variable, read = member.variable, {*member.operands}
+            is_copy = member.formula == COPY and member.folded is None
+            if read & bits:
+                self._require(is_copy, f"{variable} is computed from bits.")
+                bits.add(variable)
+            elif not read or (is_copy and read <= zeros):
+                zeros.add(variable)  # of any dtype
+            place = nest.stores.get(variable)
+            if place is not None and variable not in zeros:
+                is_other = dtypes[variable] != dtypes[place.buffer]
+                is_known = is_other == (variable in bits)
+                self._require(is_known, f"{variable} is stored as another dtype.")
 
     def _check_places(self, step: Gathering | Scattering) -> None:
         """Check the places of a gather or scatter, for any integers that select them."""

@@ -60,6 +60,14 @@ class BoundFormula:
 Formula: TypeAlias = Callable[..., Any]
 
 
+def _itself(_: object, x: Any) -> Any:
+    return x
+
+
+COPY: Final = BoundFormula(_itself)
+"""An element is copied."""
+
+
 @dataclass(frozen=True, slots=True)
 class Folded:
     """A reduction of a nest.

@@ -124,11 +124,11 @@ def _cuts(nest: Nest, moved: Moved, specs: Sequence[Spec]) -> list[list[int]]:
     if prod(shape) < _FEWEST or any(member.folded for member in nest.members):
         return []
     bounds = [{0, size} for size in shape]
-    for view in nest.operands.values():
+    for variable, view in nest.operands.items():
         if view.buffer not in moved:
             continue
         place = _place(view, specs)
-        if place is None or view.shape != shape:
+        if place is None or view.shape != shape or _copies_sums(variable, view, moved, specs):
             return []
         for moved_box in moved[view.buffer]:
             box = moved_box.box
@@ -144,6 +144,15 @@ def _cuts(nest: Nest, moved: Moved, specs: Sequence[Spec]) -> list[list[int]]:
     along_rows = prod([len(ends) - 1 for ends in cuts[1:]]) == 1
     fits = count <= _MOST_PARTS and count * len(nest.members) <= _MOST_MEMBERS
     return cuts if fits and (along_rows or 4 * largest >= 3 * prod(shape)) else []
+
+
+def _copies_sums(variable: int, view: View, moved: Moved, specs: Sequence[Spec]) -> bool:
+    """Whether a nest that copies bits would read numbers that are added or converted."""
+    dtype, whole = specs[variable].dtype, specs[view.buffer].dtype
+    if dtype == whole:
+        return False
+    made = [box for box in moved[view.buffer] if box.formula is not None and box.sources]
+    return bool(made) or dtype.itemsize != whole.itemsize
 
 
 def _parts(

@@ -14,13 +14,12 @@ from funcgrad._backends.native.function_text import Arithmetic, FunctionText
 from funcgrad._backends.native.instructions import (
     COSTLY,
     NotEmitted,
-    Value,
     element_type,
     part_of,
     unknown,
 )
-from funcgrad._backends.native.lanes import Lanes
 from funcgrad._backends.native.plan_steps import (
+    COPY,
     BoundFormula,
     Fill,
     Member,
@@ -305,7 +304,7 @@ class UnfinishedPlan:
         self.views[source] = _in_words(view, count)
         nest = Nest((*view.shape, count))
         nest.operands[source] = self.views[source]
-        nest.members.append(Member(target, (source,), _COPY))
+        nest.members.append(Member(target, (source,), COPY))
         nest.stores[target] = _in_words(place, count)
         self.append(nest)
         self.made_at[target] = self.made_at[place.buffer]
@@ -345,10 +344,3 @@ def _in_words(view: View, count: int) -> View:
     """A view of words; an element is so many of them side by side."""
     strides = (*[stride * count for stride in view.strides], 1)
     return View(view.buffer, (*view.shape, count), strides, view.offset * count)
-
-
-def _itself(_: Lanes, x: Value) -> Value:
-    return x
-
-
-_COPY: Final = BoundFormula(_itself)

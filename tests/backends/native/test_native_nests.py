@@ -99,6 +99,20 @@ def test_nests_over_moved_arrays_read_the_pieces() -> None:
     )
 
 
+@together("char", "fdFD")
+def test_windows_of_pieces_that_are_added_are_copied_as_numbers(char: str) -> None:
+    """A copy of bits may read pieces that only move, but no sums."""
+    a, b = np.random.default_rng(4).normal(size=(2, 30, 50)).astype(char)
+
+    def added(a: Any, b: Any) -> Any:
+        transposed = fg.linear_transpose(lambda x: (x[:30], x[20:]), np.zeros((50, 50), a.dtype))
+        return transposed((a, b))[0]
+
+    assert_same(lambda a, b: added(a, b)[:, 3:44], a, b)
+    assert_same(lambda a, b: (added(a, b)[5:], added(b, a)[1:] * 2), a, b)
+    assert_same(lambda a, b: fnp.pad(a, ((3, 4), (0, 0)))[1:], a, b)
+
+
 @together("char", "?bBlfd")
 def test_parts_of_real_numbers(char: str) -> None:
     x = np.array([0, 1, 3], char)

@@ -94,6 +94,19 @@ def test_a_view_beyond_its_buffer_is_found() -> None:
     refuses(given, "goes beyond its buffer")
 
 
+def test_bits_that_are_not_copied_are_found() -> None:
+    """Copies move words: nothing else may read them, and what is stored as words has to be one."""
+    given = steps_of(lambda x: x[:, ::-1])
+    (copy,) = nests(given)
+    (variable,), (member,) = copy.operands, copy.members
+    copy.members[:] = [replace(member, formula=nests(plan(product, X))[0].members[0].formula)]
+    refuses(given, "is computed from bits")
+    copy.members[:] = [member]
+    specs = [*given.specs]
+    specs[variable] = replace(specs[variable], dtype=X.dtype)
+    refuses(replace(given, specs=specs), "is stored as another dtype")
+
+
 @together("strides", [(4, 4), (-4, 1), (8, 1)])
 def test_strides_beyond_a_buffer_are_found(strides: tuple[int, int]) -> None:
     given = steps_of(product)
