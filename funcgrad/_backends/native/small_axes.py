@@ -50,7 +50,7 @@ _STORED: Final = 0.6
 _SUMMED: Final = 1.5
 _MULTIPLIED: Final = 0.3
 """Operations on vectors that a place costs: of an array in memory that is read, or stored; a sum
-over a row, and a product of two numbers, while the last axes are together."""
+over a row, and a product of two elements, while the last axes are together."""
 
 _WORTH: Final = 0.8
 """Arrays come apart if they then cost at most so much."""
