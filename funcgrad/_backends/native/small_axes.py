@@ -17,6 +17,7 @@ loops. As arrays of ``n`` examples, all of these are operations in one loop.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import prod
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -322,7 +323,9 @@ def _staged(program: Program, ways: Mapping[int, _WayApart]) -> Program:
                 known.append(_PlacesApart(items, way.rank) if way.rank else items[0])
         return [_whole(known[v], specs[v]) for v in program.outputs]
 
-    return flat_program(program.name, run, program.inputs)
+    flat = flat_program(program.name, run, program.inputs)
+    # Results keep their structure, such as a dict.
+    return replace(flat, names=program.names, arguments=program.arguments, result=program.result)
 
 
 def _whole(x: _Variable, spec: Spec) -> Value:

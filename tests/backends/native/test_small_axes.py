@@ -92,6 +92,11 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
 def taken_apart(f: Callable[..., Any], *args: Any) -> bool:
     program = fg.program(f)(*args)
     taken = small_axes_apart(program).verify()
+    assert (taken.names, taken.arguments, taken.result) == (
+        program.names,
+        program.arguments,
+        program.result,
+    )
     values = [concrete(leaf) for leaf in fg.tree.leaves((args, {}))]
     pairs = zip(program.evaluate(values), taken.evaluate(values), strict=True)
     for expected, actual in [(np.asarray(one), np.asarray(other)) for one, other in pairs]:
