@@ -347,9 +347,8 @@ def _items(x: _Variable, spec: Spec, rank: int) -> Sequence[Value]:
         x = _whole(x, spec)
     if not tail:
         return [x]
-    is_raw = type(x) is np.ndarray
     keys = [(Ellipsis, *place) for place in np.ndindex(tail)]
-    return [x[key] if is_raw else view(x, key=Key(key)) for key in keys]
+    return [x[key] if type(x) is np.ndarray else view(x, key=Key(key)) for key in keys]
 
 
 def _numbers(tail: Shape) -> np.ndarray[Any, np.dtype[np.intp]]:
