@@ -1,4 +1,4 @@
-"""Columns in ascending order, or only those of their rows that somebody reads.
+"""Columns in ascending order, or only the rows of them that somebody reads.
 
 >>> ordered_columns(np.array([3.0, 1.0, 2.0, 0.0]), (np.array([1]),))
 OrderedColumns(columns=array([1., 3.]), ranks=(1, 3))

@@ -18,7 +18,7 @@ UNINTERRUPTED: Final = 1 << 22
 """About how many scalar operations are done between two looks for an interrupt."""
 
 _WORTH_SHARING: Final = 200_000
-"""Nanoseconds of work from which on threads share it: a million numbers are read and written, or
+"""Nanoseconds of work from which on threads share it: a million elements are read and written, or
 80,000 are put into a few functions. A thread that sleeps begins some 25 µs after it is called, so
 shorter work would gain less, and processor time would grow by more than a tenth."""
 

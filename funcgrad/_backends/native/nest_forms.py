@@ -34,7 +34,7 @@ FEW: Final = 16
 WRITTEN_OUT: Final = 4
 """So many elements at most are computed one by one where they are sums and products: a vector waits
 for the last of them. In steps of integrators one element's derivative is another element, which is
-known at once, while its own takes a sine. Six integrators of 2 to 4 numbers take 0.56 to 0.81 of
+known at once, while its own takes a sine. Six integrators of 2 to 4 variables take 0.56 to 0.81 of
 the time, filters 0.85 to 0.9, ten others 0.98 to 1.08. Sums of few products, which read them, too:
 iLQR 0.87, a particle's steps with tangents 0.96; but not arrays of two rows, which take 1.1 to 2.9
 times as long."""

@@ -44,7 +44,7 @@ LARGE: Final = 4096
 
 SMALL: Final = 128
 """Arrays of so few bytes lie on the stack, from where LLVM takes them into registers: integrators
-of 2 to 12 numbers take 0.3 to 0.8 of the time that they take with memory."""
+of 2 to 12 variables take 0.3 to 0.8 of the time that they take with memory."""
 
 _FOR_EVER: Final = np.iinfo(np.int64).max
 

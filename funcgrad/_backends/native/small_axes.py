@@ -51,7 +51,7 @@ _STORED: Final = 0.6
 _SUMMED: Final = 1.5
 _MULTIPLIED: Final = 0.3
 """Operations on vectors that a place costs: of an array in memory that is read, or stored; a sum
-over a row, and a product of two numbers, while the last axes are together."""
+over a row, and a product of two elements, while the last axes are together."""
 
 _WORTH: Final = 0.8
 """Arrays come apart if they then cost at most so much."""
@@ -324,8 +324,8 @@ def _staged(program: Program, ways: Mapping[int, _WayApart]) -> Program:
         return [_whole(known[v], specs[v]) for v in program.outputs]
 
     flat = flat_program(program.name, run, program.inputs)
-    trees = {"arguments": program.arguments, "result": program.result}
-    return replace(flat, names=program.names, **trees)
+    # Results keep their structure, such as a dict.
+    return replace(flat, names=program.names, arguments=program.arguments, result=program.result)
 
 
 def _whole(x: _Variable, spec: Spec) -> Value:
@@ -347,9 +347,8 @@ def _items(x: _Variable, spec: Spec, rank: int) -> Sequence[Value]:
         x = _whole(x, spec)
     if not tail:
         return [x]
-    is_raw = type(x) is np.ndarray
     keys = [(Ellipsis, *place) for place in np.ndindex(tail)]
-    return [x[key] if is_raw else view(x, key=Key(key)) for key in keys]
+    return [x[key] if type(x) is np.ndarray else view(x, key=Key(key)) for key in keys]
 
 
 def _numbers(tail: Shape) -> np.ndarray[Any, np.dtype[np.intp]]:

@@ -20,7 +20,7 @@ NumPy's sort. Eight lines of any length are: NumPy takes 1.5 to 5 times as long.
 
 _CALL: Final = 6000
 """The exchanges that take as long as a call of NumPy's sort; an order takes NumPy three times as
-long. Lines of 200 numbers take 0.6 of the time of the call, their orders 0.2 to 0.4."""
+long. Lines of 200 elements take 0.6 of the time of the call, their orders 0.2 to 0.4."""
 
 _FEWEST: Final = 32
 """The fewest candidates of a selection."""
