@@ -433,11 +433,13 @@ def jit(
         has its own exponentials, trigonometric functions and the like, within 2 units in the last
         place.
     threads : int, optional
-        The number of threads that large steps of a call may use, in machine code; bits do not
-        depend on it. Without it the variable ``FUNCGRAD_THREADS`` decides, or the cores that the
-        process may use, limited by ``OMP_NUM_THREADS``; in forks and ``multiprocessing`` it is 1.
+        The number of threads that large steps of a call may use, in machine code; it does not
+        change any bit of the results. Without it the variable ``FUNCGRAD_THREADS`` decides, or the
+        cores that the process may use, limited by ``OMP_NUM_THREADS``; in forks and
+        ``multiprocessing`` it is 1.
     device : Device, str or DeviceBackend, optional
-        Where arguments are copied to at each call, and results stay; by default where they are.
+        The device to which arguments are copied at each call, and on which the results stay. By
+        default arguments stay where they are.
 
     Returns
     -------
@@ -462,11 +464,12 @@ def jit(
 
     Notes
     -----
-    Each path through control flow, and each shape, is staged when it first comes. Shapes share
-    machine code with the same instructions, as for batches of other lengths. Outside values are
-    watched, and the function is staged again if one has changed: values of names in its code and in
-    Python functions that it calls, their elements and attributes, arrays by content; not values
-    from compiled code, files, clocks and computed names. See ``funcgrad/_staging/README.md``.
+    Each path through control flow, and each shape, is staged when it first comes. Shapes that need
+    the same instructions, such as batches of different lengths, share machine code. Outside values
+    are watched, and the function is staged again if one has changed: values of names in its code
+    and in Python functions that it calls, their elements and attributes, arrays by content; not
+    values from compiled code, files, clocks and computed names. See
+    ``funcgrad/_staging/README.md``.
 
     Examples
     --------

@@ -89,8 +89,8 @@ def vmap(
     axis_size : int, optional
         The size of the batch; needed only if no argument is mapped.
     branches : bool
-        Whether ``f`` may look at values of single examples in Python, as by ``if``, ``while``,
-        ``int(t)`` or ``float(t)``. If false, ``f`` runs once, and such a look is an error.
+        Whether ``f`` may use values of single examples in Python, as in ``if``, ``while``,
+        ``int(t)`` or ``float(t)``. If false, ``f`` runs once, and such a use is an error.
     batch_size : int, optional
         The number of examples that run at once: larger batches run in blocks, one after another,
         so that memory holds the intermediate values of one block; the last one may be smaller. In
@@ -123,19 +123,19 @@ def vmap(
 
     Notes
     -----
-    Where the examples of a batch answer an ``if`` differently, the run goes on with the largest
-    group of examples that agree, and ``f`` runs again, from its start, for each other group. So
-    ``f`` runs once for each path, and its effects, such as printing, happen in every run. An
-    operation that raises an error for some examples divides them as well. The results are joined in
-    the examples' order; their dtypes promote, and Python numbers give way. Where a run that divides
-    cannot go on, as inside a branch of ``cond``, an exception abandons it, which ``f`` must not
-    swallow by a bare ``except``.
+    If the condition of an ``if`` differs between the examples of a batch, the run continues with
+    the largest group of examples that agree, and ``f`` runs again, from its start, for each other
+    group. So ``f`` runs once for each path, and its side effects, such as printing, happen in every
+    run. An operation that raises an error for some examples splits the batch as well. The results
+    are joined in the examples' order; their dtypes promote, and Python numbers give way. If a run
+    that splits cannot continue, as inside a branch of ``cond``, an exception abandons it; ``f``
+    must not swallow this exception with a bare ``except``.
 
     Under ``jit``, a ``while`` whose state is in the function's variables becomes one operation, and
-    up to 16 paths of truth values become one program: the operations of each path
-    run on all examples, and each example gets the result of its path, and derivatives of that only.
-    Functions with more paths, as by a loop that counts in a Python number, run without being
-    staged, with a warning.
+    up to 16 paths of truth values become one program: the operations of each path run on all
+    examples, and each example gets the result and the derivatives of its path only. Functions with
+    more paths, such as a loop that counts in a Python number, run without being staged, with a
+    warning.
 
     Examples
     --------

@@ -260,7 +260,7 @@ def custom_jvp(
 ) -> Callable[[Callable[P, R]], CustomJvp[P, R]]: ...
 @decorating
 def custom_jvp(f: Callable[P, R], nondiff_argnums: Sequence[int] = ()) -> CustomJvp[P, R]:
-    """Give a function a derivative rule, written as a pushforward (forward mode).
+    """Define a custom derivative rule for a function, in forward mode (JVP).
 
     Use it where the derivative of the function's own operations is inaccurate, slow or not defined.
     Reverse mode follows from the rule.
@@ -282,16 +282,16 @@ def custom_jvp(f: Callable[P, R], nondiff_argnums: Sequence[int] = ()) -> Custom
     Raises
     ------
     DifferentiationError
-        ``nondiff_argnums`` is not a tuple of integers. Calls raise it if the function has no rule
-        yet, and if the rule's results do not fit the function's.
+        ``nondiff_argnums`` is not a tuple of integers. A call raises it if the function has no rule
+        yet, or if the rule's results do not match the function's results.
 
     Notes
     -----
     The rule has to be linear in the tangents. Reverse mode records its operations on the tangents
     and transposes them. The rule of a linear function may call the function itself:
     ``f.defjvp(lambda primals, tangents: (f(*primals), f(*tangents)))``. A structural zero arrives
-    as an array of zeros. The rule is for the arguments: derivatives with respect to values that
-    ``f`` closes over come from the function's own operations.
+    as an array of zeros. The rule covers the arguments only: derivatives with respect to values
+    that ``f`` closes over come from the function's own operations.
 
     A program contains ``f`` and its rule as programs. The outside values that they read are fixed
     when they are staged; if they use the value of an argument in Python, the program keeps a guard.
@@ -330,7 +330,7 @@ def custom_vjp(
     nondiff_argnums: Sequence[int] = (),
     forward: Literal["transpose", "through"] = "transpose",
 ) -> CustomVjp[P, R]:
-    """Give a function a derivative rule, written as a pullback (reverse mode).
+    """Define a custom derivative rule for a function, in reverse mode (VJP).
 
     Use it to clip or replace a gradient, or where you know a cheaper pullback.
 
@@ -355,16 +355,16 @@ def custom_vjp(
     Raises
     ------
     DifferentiationError
-        ``nondiff_argnums`` is not a tuple of integers. Calls raise it if the function has no rule
-        yet, and if the rule's results do not fit the function's.
+        ``nondiff_argnums`` is not a tuple of integers. A call raises it if the function has no rule
+        yet, or if the rule's results do not match the function's results.
     ArgumentError
         ``forward`` is neither of the two.
 
     Notes
     -----
-    Higher derivatives differentiate ``fwd`` and ``bwd``. ``custom_jvp`` explains values that they
-    close over, and programs. Outside programs, ``bwd`` runs when the pullback runs and reads
-    outside names at that time; let ``fwd`` pass it the values of the call as residuals.
+    Higher derivatives differentiate ``fwd`` and ``bwd``. For values that they close over, and for
+    programs, see the notes of ``custom_jvp``. Outside programs, ``bwd`` runs when the pullback runs
+    and reads outside names at that time; let ``fwd`` pass it the values of the call as residuals.
 
     Examples
     --------

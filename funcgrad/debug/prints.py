@@ -30,7 +30,7 @@ from funcgrad.errors import ArgumentError
 
 
 def print(text: str, *values: ArrayLike, **named: ArrayLike) -> None:
-    """Print values each time that a function runs, also inside ``jit``.
+    """Print values each time a function runs, also inside ``jit``.
 
     Python's ``print`` inside ``jit`` prints once, while the function is staged, and shows no
     values. This function prints at every call.

@@ -87,7 +87,7 @@ def standardize(
     epsilon: float = 1e-5,
     where: ArrayLike | None = None,
 ) -> Tensor:
-    """Subtract a mean, and divide by a standard deviation: ``(x - mean) / sqrt(var + epsilon)``.
+    """Subtract a mean and divide by a standard deviation: ``(x - mean) / sqrt(var + epsilon)``.
 
     Parameters
     ----------

@@ -147,7 +147,7 @@ def dense(outputs: int, *, bias: bool = True, **options: object) -> LayerRecipe:
 
 
 def sequential(*layers: LayerRecipe | Callable[..., Any]) -> LayerRecipe:
-    """Describe layers one after the other: each gets the result of the layer before.
+    """Describe layers in sequence: each gets the result of the previous layer.
 
     Parameters
     ----------

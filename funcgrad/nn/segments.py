@@ -119,7 +119,7 @@ def segment_max(
     ids: ArrayLike,
     num_segments: int | None = None,
 ) -> Tensor:
-    """The greatest row of each segment, element by element; minus infinity without rows.
+    """The element-wise maximum of the rows of each segment; minus infinity without rows.
 
     For integers a segment without rows has their least value. Rows that are equal share the
     derivative, as in ``fnp.max``. See ``segment_sum``.
@@ -139,7 +139,7 @@ def segment_min(
     ids: ArrayLike,
     num_segments: int | None = None,
 ) -> Tensor:
-    """The least row of each segment, element by element; infinity without rows.
+    """The element-wise minimum of the rows of each segment; infinity without rows.
 
     For integers a segment without rows has their greatest value. See ``segment_max``.
 

@@ -1,4 +1,4 @@
-"""L-BFGS: steps along a quasi-Newton direction, whose length a line search finds.
+"""L-BFGS: step along a quasi-Newton direction, with a line search.
 
 >>> import funcgrad as fg
 >>> def loss(x):
@@ -182,7 +182,7 @@ def lbfgs(
     slope_rtol: Share = 1e-4,
     curv_rtol: Share = 0.9,
 ) -> Optimizer[LbfgsState]:
-    """L-BFGS: steps along a quasi-Newton direction, whose length a line search finds.
+    """L-BFGS: step along a quasi-Newton direction, with a line search.
 
     It needs the fewest steps of all optimizers here for smooth objectives without noise, such as a
     loss over all data. For losses of batches take ``adam``. ``update`` and ``step`` take two

@@ -55,7 +55,7 @@ def raw_leaves(operation: str, tree: object) -> tuple[list[Value], Structure]:
     LeafError, DtypeError
         A leaf is not an array.
     TracerError
-        A leaf is followed by a transformation.
+        A leaf is traced by a transformation.
     DeviceError
         A leaf is on a device.
     """

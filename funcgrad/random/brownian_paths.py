@@ -81,8 +81,8 @@ def brownian(
 ) -> Any:
     """Compute a path of Brownian motion at any times: a function of the key and the interval.
 
-    The path is the same wherever it is asked for: at one time or many, inside ``jit`` or a loop.
-    So finer steps see the same path, and ``fg.integrate.solve_sde`` with this key uses it.
+    The path is the same however it is evaluated: at one time or many, inside ``jit`` or a loop. So
+    finer steps see the same path, and ``fg.integrate.solve_sde`` with this key uses it.
 
     Parameters
     ----------

@@ -147,7 +147,7 @@ def ball(
     shape: ShapeLike = (),
     dtype: DTypeLike = np.float64,
 ) -> Tensor:
-    """Draw points from the inside of a unit ball, uniformly.
+    """Draw points uniformly from the inside of a unit ball.
 
     Parameters
     ----------

@@ -390,7 +390,7 @@ class SparseArray:
 
 
 def from_scipy(matrix: Any) -> SparseArray:
-    """Make a sparse array of one of SciPy's, of any format; elements stored twice are added up.
+    """Convert a SciPy sparse array of any format; duplicate elements are summed.
 
     Examples
     --------
