@@ -39,15 +39,17 @@ INFEASIBLE: Final = -5
 
 MESSAGES: Final = MappingProxyType(
     {
-        RUNNING: "The maximum number of steps or evaluations is reached.", SMALL_SLOPE: "The
-        gradient is below its tolerance.", SMALL_DECREASE: "The change of the function is below its
-        tolerance.", SMALL_STEP: "The change of x is below its tolerance.", SMALL_RESIDUAL: "The
-        residual is below its tolerance.", STOPPED: "The callback stopped the solver.", NOT_FINITE:
-        "The function is not finite at the start.", NO_PROGRESS: "No step makes the function
-        smaller, though the tolerances are not reached.", NO_BRACKET: "The function has the same
-        sign at both ends of the bracket.", NO_SLOPE: "The derivative is zero, singular or not
-        finite, so the method cannot go on.", INFEASIBLE: "No point is found that satisfies the
-        constraints.",
+        RUNNING: "The maximum number of steps or evaluations is reached.",
+        SMALL_SLOPE: "The gradient is below its tolerance.",
+        SMALL_DECREASE: "The change of the function is below its tolerance.",
+        SMALL_STEP: "The change of x is below its tolerance.",
+        SMALL_RESIDUAL: "The residual is below its tolerance.",
+        STOPPED: "The callback stopped the solver.",
+        NOT_FINITE: "The function is not finite at the start.",
+        NO_PROGRESS: "No step makes the function smaller, though the tolerances are not reached.",
+        NO_BRACKET: "The function has the same sign at both ends of the bracket.",
+        NO_SLOPE: "The derivative is zero, singular or not finite, so the method cannot go on.",
+        INFEASIBLE: "No point is found that satisfies the constraints.",
     }
 )
 """The reason for each status; the solver has succeeded where the status is greater than 0."""
