@@ -112,7 +112,11 @@ def associative_scan(
         out_leaves, result = pytrees.flatten(fn(first_tree, second_tree))
         if result != structure:
             raise placed(
-                TreeError, f"associative_scan: fn returns {result}, and elems is {structure}."
+                TreeError,
+                (
+                    f"associative_scan: fn has to return a tree like elems, {structure}, but"
+                    f" returned {result}."
+                ),
             )
         outs = placed_values("associative_scan", out_leaves, result, lambda: "the result of fn")
         moved = []

@@ -211,10 +211,10 @@ def switch(index: Bound, branches: Sequence[Callable[..., Any]], *operands: obje
         )
     functions = list(branches)
     if not functions:
-        raise placed(ArgumentError, "switch: branches is empty; give at least one.")
+        raise placed(ArgumentError, "switch: branches is empty; pass at least one function.")
     for k, f in enumerate(functions):
         check_function(f"switch: branches[{k}]", f)
-    remedies = "", " By a truth value fg.cond chooses."
+    remedies = "", " To choose by a truth value, use fg.cond."
     index_value = single("switch", "the index", index, "integer", remedies)
     names = [f"branch {k}" for k in range(len(functions))]
     return _chosen("switch", index_value, functions, operands, names)

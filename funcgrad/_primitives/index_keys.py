@@ -19,7 +19,7 @@ import numpy as np
 
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._core.specs import Shape, dtype_of, shape_of
-from funcgrad._core.trace import RAW, Raw, TracedValue, Value, concrete
+from funcgrad._core.trace import RAW, Raw, TracedValue, Value, concrete, reason
 from funcgrad._core.users_values import operand
 from funcgrad.errors import (
     AxisError,
@@ -43,6 +43,7 @@ __all__ = [
 ]
 
 _BOUNDS: Final = frozenset({int, type(None)})
+_MASK: Final = "a boolean mask as an index"
 _WHOLE: Final = slice(None)
 
 
@@ -291,12 +292,11 @@ def _revealed(mask: Any) -> np.ndarray[Any, Any]:
     """The booleans of a mask."""
     try:
         while type(mask) not in RAW:
-            mask = mask._reveal("a boolean mask as an index", exact=False)
+            mask = mask._reveal(_MASK, exact=False)
     except TracerError as error:
         raise TracerError(
-            "A boolean mask that is traced cannot be an index, since the shape of the result"
-            " depends on it: write fnp.where(mask, x, other), which keeps the shape."
-            f" {error}"
+            "A traced boolean mask cannot be an index, since the shape of the result depends on"
+            f" it: write fnp.where(mask, x, other), which keeps the shape. {reason(error, _MASK)}"
         ) from None
     return np.asarray(mask)
 

@@ -254,8 +254,8 @@ class Jitted(DirectlyCalled, Generic[P, R]):
         if count >= _MOST_VARIANTS:
             self._warn(
                 f"took {_MOST_VARIANTS} different paths for arguments of one kind, and now runs"
-                " without being staged where it takes another. Choose with fnp.where instead of"
-                " `if`, or make the number that it depends on static."
+                " without being staged for any other path. Choose with fnp.where instead of `if`,"
+                " or make the argument that it depends on static."
             )
             return MISS
         self._stagings.append(None)
@@ -270,8 +270,8 @@ class Jitted(DirectlyCalled, Generic[P, R]):
         if program is None:
             variants.watched = False
             self._warn(
-                "may read more from outside of its arguments than can be watched for changes, and"
-                f" runs without being staged. Pass what it needs as an argument.{doubt()}"
+                "may read more values from outside its arguments than can be watched for changes,"
+                f" so it runs without being staged. Pass these values as arguments.{doubt()}"
             )
             return MISS
         warn_of_loops(program, self._warn)
@@ -284,7 +284,7 @@ class Jitted(DirectlyCalled, Generic[P, R]):
         if capture.drew():
             is_kept = variants.watched = False
             self._warn(
-                "draws random numbers from a generator outside of its arguments, and runs without"
+                "draws random numbers from a generator outside its arguments, so it runs without"
                 " being staged. Use fg.random with a key that is an argument."
             )
         elif not is_kept:
@@ -488,12 +488,15 @@ def jit(
     check_function("jit", f)
     if iscoroutinefunction(f) or isgeneratorfunction(f) or isasyncgenfunction(f):
         raise ArgumentError(
-            f"jit: {getattr(f, '__name__', f)} is a generator function or a coroutine, whose calls"
-            " only begin to run. Return the arrays, in a list if there are many."
+            f"jit: {getattr(f, '__name__', f)} is a generator function or a coroutine, so a call"
+            " returns before its body has run. Return the arrays, in a list if there are many."
         )
     places = static_places(f, static_argnums, static_argnames)
     if exact and relaxed:
-        raise ArgumentError("jit: exact=True asks for NumPy's bits, relaxed=True gives them up.")
+        raise ArgumentError(
+            "jit: exact=True asks for NumPy's bits, but relaxed=True gives them up. Pass one of"
+            " the two."
+        )
     count = thread_count(threads, "jit")
     late = LateChoice(exact, count) if backend is None else None
     chosen = late or chosen_backend(backend, "jit", exact, count)

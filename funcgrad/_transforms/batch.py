@@ -288,8 +288,8 @@ def _warning_of_many_paths(f: Callable[..., Any]) -> Callable[[str], None]:
             name = getattr(f, "__name__", type(f).__name__)
             warn_user(
                 f"vmap: {name} took more than {MANY_PATHS} paths over a batch, which is as slow as"
-                f" a loop over the examples. Most divisions are at {line}: choose there with"
-                " fnp.where or fg.cond, or loop with fg.while_loop.",
+                f" a loop over the examples. Most often the batch splits at {line}: choose there"
+                " with fnp.where or fg.cond, or loop with fg.while_loop.",
                 BatchWarning,
             )
 
@@ -348,7 +348,7 @@ def _size(
 ) -> int:
     size, origin = axis_size, -1
     if size is not None and (not isinstance(size, (int, np.integer)) or size < 0):
-        raise BatchError(f"vmap: axis_size is {size!r}; it has to be an integer from 0 upwards.")
+        raise BatchError(f"vmap: axis_size is {size!r}; it has to be a non-negative integer.")
     for leaf, (value, axis) in enumerate(zip(values, axes, strict=True)):
         if axis is None:
             continue
@@ -364,7 +364,7 @@ def _size(
     if size is None:
         raise BatchError(
             "vmap: nothing is mapped: every in_axes is None, or there is no argument. Map an"
-            " argument, or say how large the batch is with axis_size."
+            " argument, or pass the size of the batch as axis_size."
         )
     return size
 

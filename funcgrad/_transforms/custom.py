@@ -63,7 +63,8 @@ class _Custom(Generic[P, R]):
     def _define(self, *rules: Callable[..., Any]) -> None:
         if self._rules:
             raise DifferentiationError(
-                f"{self._kind}: {self.__name__} has its rule already; a rule is given once."
+                f"{self._kind}: {self.__name__} already has a rule; a rule can be defined only"
+                " once."
             )
         for rule in rules:
             check_function(f"{self._kind} {self.__name__}: rule", rule)
@@ -72,7 +73,7 @@ class _Custom(Generic[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         if not self._rules:
             raise DifferentiationError(
-                f"{self._kind}: {self.__name__} has no rule yet; give it one with"
+                f"{self._kind}: {self.__name__} has no rule yet; define one with"
                 f" {self.__name__}.{'defvjp(fwd, bwd)' if 'vjp' in self._kind else 'defjvp(rule)'}."
             )
         name = f"{self._kind} {self.__name__}"
@@ -403,7 +404,7 @@ def checked_tangents(
     for value, out, path in zip(values, outs, signature.result.paths(), strict=True):
         if shape_of(value) != shape_of(out):
             raise ShapeError(
-                f"{name}{path}: expected shape {shape_of(out)}, as the result's, got"
+                f"{name}{path}: expected shape {shape_of(out)}, the shape of the result, got"
                 f" {shape_of(value)}."
             )
     return values
@@ -425,7 +426,7 @@ def checked_cotangents(signature: CallSignature, cts: Any, rule: str = "bwd rule
     for value, spec, path in zip(values, signature.specs, paths, strict=True):
         if value is not None and shape_of(value) != spec.shape:
             raise ShapeError(
-                f"{name}{path}: expected shape {spec.shape}, as the argument's, got"
+                f"{name}{path}: expected shape {spec.shape}, the shape of the argument, got"
                 f" {shape_of(value)}. The {rule} returns a cotangent for each argument."
             )
     return values

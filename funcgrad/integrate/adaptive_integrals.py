@@ -57,8 +57,8 @@ _REASONS: Final = MappingProxyType(
     }
 )
 _ADVICE: Final = (
-    " Pass the places of jumps, poles and peaks as points, allow a larger limit, epsabs or epsrel,"
-    " or take the best value with failed='keep'."
+    " Pass the positions of jumps, poles and peaks as points, allow a larger limit, epsabs or"
+    " epsrel, or take the best value with failed='keep'."
 )
 
 

@@ -75,8 +75,8 @@ def _static_option(value: object, name: str) -> object:
         hash(option)
     except TypeError:
         raise LeafError(
-            f"{name} is static, a part of the structure: a number, a text, a function or a tuple of"
-            f" these, got {value!r:.200}."
+            f"{name} is static, a part of the structure: a number, a string, a function or a tuple"
+            f" of these, got {value!r:.200}."
         ) from None
     return option
 

@@ -148,7 +148,7 @@ def proximal_gradient(
     ) -> tuple[Tensor, Tensor]:
         x, step = start
         ended = _iterated(function, x, step, close, most)
-        message = f"{name}: {most} steps are too few. Allow more by maxiter, or raise tol."
+        message = f"{name}: {most} steps were not enough to converge. Raise maxiter or tol."
         done = ended.change <= close
         solution: tuple[Tensor, Tensor] = converged_or_nan(
             (ended.x, fnp.ones_like(step)), done, message, failed

@@ -172,6 +172,7 @@ def _rate_in(state: Pytree, operation: str) -> Tensor:
     if len(rates) != 1:
         raise ArgumentError(
             f"{operation}: the state of the optimizer inside holds {len(rates)} learning rates."
-            " Say which places are weighted by: schedule_free(optimizer, learning_rate=...)."
+            " Pass the rate that weights the iterates: schedule_free(optimizer,"
+            " learning_rate=...)."
         )
     return recorded(rates[0])

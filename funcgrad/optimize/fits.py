@@ -261,7 +261,7 @@ def _pattern(
         reason = "a function jac" if callable(jac) else "method='dogbox'"
         raise placed(
             ArgumentError,
-            f"{name}: a sparse Jacobian does not go with {reason}. Pass jac='sparse' and"
+            f"{name}: a sparse Jacobian cannot be combined with {reason}. Pass jac='sparse' and"
             " method='lm' or 'gn'.",
         )
     if jac_sparsity is None:
@@ -330,7 +330,8 @@ def _iterate(
             raise placed(
                 ShapeError,
                 f"least_squares: fun returned {len(there)} residuals at the start, and {len(r)} at"
-                " another point. Return as many everywhere, and 0 for those that do not count.",
+                " another point. Return the same number everywhere, with 0 for residuals that do"
+                " not count.",
             )
         return r
 

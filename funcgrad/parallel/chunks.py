@@ -70,7 +70,7 @@ def _raw(operation: str, leaf: object) -> Value:
         if value._trace.is_remote:
             raise DeviceError(
                 f"{operation}: an argument is on {value._trace.title}, and workers compute on the"
-                " host. Copy it by fg.get."
+                " host. Copy it with fg.get."
             )
         raise TracerError(
             f"{operation}: an argument is traced by a transformation around the call, but workers"
