@@ -335,7 +335,7 @@ def _checked_result(value: object, operation: str) -> Value:
         raise dtype_refused(operation, "evaluate returned", value.dtype)
     raise LeafError(
         f"{operation}: evaluate returned {_shown(value)} of type {type(value).__name__}. It has to"
-        " return an array, as by np.asarray, or a number; for several results, a tuple."
+        " return an array, as from np.asarray, or a number; for several results, a tuple."
     )
 
 
@@ -369,7 +369,7 @@ def leaf_remedy(leaf: object) -> str:
             " whose fields are leaves. Or pass its arrays in a dict."
         )
     return (
-        "Keep objects that are not arrays out of the tree: close over them, or declare them by"
+        "Keep objects that are not arrays out of the tree: close over them, or declare them with"
         " fg.static_field() in their class."
     )
 

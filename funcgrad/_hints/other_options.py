@@ -58,7 +58,7 @@ OPTIONS: Final[tuple[Row, ...]] = (
     (
         "checkpoint",
         "policy",
-        'save=("h",) keeps the values that the function names by fg.probe(value, "h"); else the'
+        'save=("h",) keeps the values that the function names with fg.probe(value, "h"); else the'
         " whole function is computed again",
     ),
     (

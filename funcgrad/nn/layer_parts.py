@@ -87,7 +87,7 @@ def _check_leaf(leaf: object, layer: object, name: str, kinds: str) -> None:
         makes = f" {kind}.init(key, ...) makes arrays from sizes." * hasattr(layer, "init")
         raise LeafError(
             f"{kind}: {name} has to be an array, got {leaf!r}.{makes} In a layer of your own,"
-            " functions and sizes are fields declared by fg.static_field()."
+            " declare functions and sizes as fields with fg.static_field()."
         )
     if dtype_of(leaf).kind not in kinds:
         words = ("floating-point", ", as it is trained") if kinds == "fc" else ("integer", "")

@@ -304,9 +304,9 @@ def full(
     shape : int or tuple of int
     fill_value : array_like
     dtype : dtype, optional
-        By default that of the value.
+        By default the dtype of the value.
     device : Device, str or DeviceBackend, optional
-        One of ``fg.devices()``, or its name; by default that of the value.
+        One of ``fg.devices()``, or its name; by default the device of the value.
 
     Returns
     -------

@@ -38,7 +38,7 @@ def fftfreq(
     d : array_like
         The spacing of the samples, a differentiable argument.
     device : Device, str or DeviceBackend, optional
-        One of ``fg.devices()``, or its name; by default that of the spacing.
+        One of ``fg.devices()``, or its name; by default the device of the spacing.
     dtype : dtype, optional
         For the array API: a real floating-point dtype, by default float64.
 

@@ -64,7 +64,7 @@ def arange(
         Concrete, since the length depends on them. ``start`` and ``step`` are differentiable.
     dtype : dtype, optional
     device : Device, str or DeviceBackend, optional
-        One of ``fg.devices()``, or its name; by default that of the bounds.
+        One of ``fg.devices()``, or its name; by default the device of the bounds.
 
     Returns
     -------
@@ -117,7 +117,7 @@ def linspace(
     axis : int
         The axis of the result that holds the values.
     device : Device, str or DeviceBackend, optional
-        One of ``fg.devices()``, or its name; by default that of the bounds.
+        One of ``fg.devices()``, or its name; by default the device of the bounds.
 
     Returns
     -------

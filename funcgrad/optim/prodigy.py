@@ -79,7 +79,7 @@ def prodigy(
 ) -> Optimizer[ProdigyState]:
     """Prodigy: Adam whose learning rate is an estimate of the distance to the solution.
 
-    There is no learning rate to tune: the estimate grows from a tiny start within some steps.
+    The learning rate needs no tuning: the estimate grows from a tiny start within some steps.
 
     Parameters
     ----------

@@ -295,7 +295,7 @@ def test_a_probe_inside_of_a_body_that_is_staged_is_refused() -> None:
 
     gradient, found = fg.grad(f, probes=("inside", "outside"))(2.0)
     assert {name: float(g) for name, g in found.items()} == {"inside": 1.0, "outside": 1.0}
-    with pytest.raises(TracerError, match=r"fg.scan: probe inside: .*Mark the result of the loop"):
+    with pytest.raises(TracerError, match=r"fg.scan: probe inside: .*Name the result of the loop"):
         fg.jit(fg.grad(f, probes=("inside",)))(2.0)
     gradient, found = fg.jit(fg.grad(f, probes=("outside",)))(2.0)
     assert (float(gradient), float(found["outside"])) == (1.0, 1.0)

@@ -311,7 +311,7 @@ class Device(Trace):
         here = f"a value of {described(mine[0])}" if mine else f"the operation is on {self.name}"
         raise DeviceError(
             f"{operation}: {here}, another value of {described(held)}. The values of an operation"
-            f" have to be on one device: copy one of them, by fg.put(x, {self.name!r})."
+            f" have to be on one device: copy one of them with fg.put(x, {self.name!r})."
         )
 
     def _keep(self, key: Hashable, ready: _Ready) -> _Ready:
