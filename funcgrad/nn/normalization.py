@@ -194,8 +194,8 @@ def group_norm(
 ) -> Tensor:
     """Group normalization: mean 0 and variance 1 of groups of channels of each example.
 
-    The mean and the variance of a group are taken over its channels and all axes behind. The result
-    is multiplied by ``scale`` and shifted by ``bias``. ``GroupNorm`` is the layer.
+    The mean and the variance of a group are taken over its channels and all following axes. The
+    result is multiplied by ``scale`` and shifted by ``bias``. ``GroupNorm`` is the layer.
 
     Parameters
     ----------

@@ -52,7 +52,7 @@ class LayerRecipe:
 def recipe(layer: Callable[..., Any], *sizes: object, **options: object) -> LayerRecipe:
     """Describe a layer without the sizes that follow from its input; ``build`` makes it.
 
-    So the number of input channels or features is written nowhere: change one layer, and the next
+    So you never write the number of input channels or features: change one layer, and the next one
     adapts.
 
     Parameters

@@ -69,10 +69,10 @@ def segment_sum(
     ----------
     data : array_like, shape (n, ...)
     ids : array_like of int, shape (n,)
-        The segment of each row, in any order. Rows with other integers than 0 to num_segments - 1
-        are dropped.
+        The segment of each row, in any order. Rows with an id outside 0 to num_segments - 1 are
+        dropped.
     num_segments : int, optional
-        By default the greatest id plus 1, which needs ids that are not traced.
+        By default the largest id plus 1, which needs ids that are not traced.
 
     Returns
     -------
@@ -121,7 +121,7 @@ def segment_max(
 ) -> Tensor:
     """The element-wise maximum of the rows of each segment; minus infinity without rows.
 
-    For integers a segment without rows has their least value. Rows that are equal share the
+    For integers a segment without rows has the minimum of the dtype. Rows that are equal share the
     derivative, as in ``fnp.max``. See ``segment_sum``.
 
     Examples
@@ -141,7 +141,7 @@ def segment_min(
 ) -> Tensor:
     """The element-wise minimum of the rows of each segment; infinity without rows.
 
-    For integers a segment without rows has their greatest value. See ``segment_max``.
+    For integers a segment without rows has the maximum of the dtype. See ``segment_max``.
 
     Examples
     --------

@@ -87,9 +87,8 @@ def spectral_norm(
     """Spectral normalization: divide a weight by an estimate of its largest singular value.
 
     The linear map then stretches no vector, which keeps the critics of generative models smooth.
-    The estimate improves from call to call: keep ``u``, as the running statistics of a
-    ``BatchNorm`` are kept. The exact norm is ``fnp.linalg.norm(weight, 2)``, which costs a
-    decomposition.
+    The estimate improves from call to call: store ``u`` like the running statistics of a
+    ``BatchNorm``. The exact norm is ``fnp.linalg.norm(weight, 2)``, which costs a decomposition.
 
     Parameters
     ----------

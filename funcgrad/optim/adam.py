@@ -77,7 +77,7 @@ def adam(
     b1, b2 : float or 0-d tensor
         The decay rates of the two means, below 1.
     eps : float or 0-d tensor
-        A number that is added to the root of the mean square.
+        A number that is added to the root mean square.
     eps_root : float or 0-d tensor
         A number that is added under the root, which has no derivative at 0: make it positive to
         differentiate through steps at which a gradient may vanish.
@@ -332,7 +332,7 @@ def adamax(
     b2: Share = 0.999,
     eps: Size = 1e-8,
 ) -> Optimizer[MomentsState]:
-    """AdaMax: divide Adam's mean by the greatest recent gradient.
+    """AdaMax: divide Adam's mean by the largest recent gradient.
 
     The greatest magnitude replaces the root of the mean square. It suits gradients that are mostly
     zero, as embeddings have: a rare gradient is not divided by a mean that has nearly vanished.

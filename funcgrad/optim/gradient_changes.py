@@ -103,7 +103,7 @@ def clip_by_norm(max_norm: Size, per: str = "tree", eps: Size = 1e-3) -> Optimiz
     Parameters
     ----------
     max_norm : float or 0-d tensor
-        The greatest norm.
+        The maximum norm.
     per : {"tree", "leaf", "unit"}
         Take the norm of all gradients together, of each leaf, or of each unit of a leaf. The norm
         of a unit is counted in norms of the same unit of the parameter (adaptive clipping). A unit
@@ -281,7 +281,7 @@ def freeze(where: Mask) -> Optimizer[None]:
     Parameters
     ----------
     where : pattern, pytree of bool, or function from params to one
-        Which parameters stay as they are; a pattern is one of ``fg.tree.partition``.
+        Which parameters stay unchanged; a pattern is one of ``fg.tree.partition``.
 
     Raises
     ------

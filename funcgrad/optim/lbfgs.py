@@ -193,9 +193,9 @@ def lbfgs(
     Parameters
     ----------
     memory_size : int
-        How many steps and changes of the gradient make the direction.
+        How many past steps and gradient changes are stored to compute the direction.
     max_linesearch_steps : int
-        How often a step evaluates the objective and its gradient at most.
+        The maximum number of evaluations of the objective and its gradient in a step.
     slope_rtol : float or 0-d tensor
         Wolfe's first condition: the objective falls at least by this share of the fall that its
         slope at the start promises.

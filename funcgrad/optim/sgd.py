@@ -137,7 +137,7 @@ def lion(
     learning_rate
         See ``sgd``. Take a rate 3 to 10 times smaller than for Adam.
     b1 : float or 0-d tensor
-        The share of the past mean in the mean whose sign is taken, below 1.
+        The weight of the past mean in the mean whose sign is used, below 1.
     b2 : float or 0-d tensor
         The decay rate of the mean that is remembered, below 1.
     weight_decay, mask

@@ -64,7 +64,7 @@ def accumulate(optimizer: Optimizer[Any], steps: Count) -> Optimizer[AccumulateS
         The optimizer that makes the steps. It never sees the calls in between, so its count and its
         rate follow its own steps.
     steps : int
-        How many gradients make a step.
+        The number of gradients for each step.
 
     Notes
     -----

@@ -94,8 +94,8 @@ def least_squares(
     Parameters
     ----------
     fun : callable
-        ``fun(x, *args)`` returns the residuals, a pytree of arrays. Complex residuals count by
-        their absolute values.
+        ``fun(x, *args)`` returns the residuals, a pytree of arrays. For complex residuals the
+        squared absolute values are summed.
     x0 : pytree of real floating-point arrays
         The starting point. The derivative with respect to it is 0.
     args : tuple
