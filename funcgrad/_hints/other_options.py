@@ -18,7 +18,7 @@ from funcgrad._hints.training_names import ONLY_OPTIMIZERS, Row
 from funcgrad.errors import MissingOptionError
 
 _NEEDLESS: Final = "leave it out"
-_UNMARKED: Final = "tensors have no such mark: fg.grad(f, argnums=...)(x) selects the arguments"
+_UNMARKED: Final = "the call selects the arguments to differentiate: fg.grad(f, argnums=...)(x)"
 
 OPTIONS: Final[tuple[Row, ...]] = (
     # Transformations.

@@ -43,6 +43,7 @@ __all__ = [
 ]
 
 _BOUNDS: Final = frozenset({int, type(None)})
+_INDEX: Final = "t as an index"
 _MASK: Final = "a boolean mask as an index"
 _WHOLE: Final = slice(None)
 
@@ -280,7 +281,8 @@ def _bound(bound: Any) -> int | None:
     except TracerError as error:
         raise TracerError(
             f"The bounds of a slice have to be concrete, since the shape of the result depends on"
-            f" them; use an integer array, as fnp.take does. {error}"
+            f" them; use an integer array, as fnp.take does."
+            f" {reason(error, _INDEX)}"
         ) from None
     except TypeError:
         raise DtypeError(

@@ -363,7 +363,7 @@ def _checked(
     if value_spec.shape != spec.shape:
         raise ShapeError(
             f"{operation}: {name}{structure.paths()[position]}: expected shape {spec.shape}, got"
-            f" {value_spec.shape}. It has to have the shape of its primal."
+            f" {value_spec.shape}. It has to have the shape of the value that it belongs to."
         )
     if value_spec.weak and (value_spec.dtype.kind != "c" or spec.dtype.kind == "c"):
         return spec.dtype.type(value)
