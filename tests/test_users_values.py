@@ -216,10 +216,10 @@ def test_numpy_s_complaints_are_explained() -> None:
         (lambda x, y: np.add(x, y), "counted from the last axis, sizes have to be equal or 1."),
         (
             lambda x, y: np.broadcast_to(x, y.shape),
-            "The shapes do not broadcast: counted from the last axis",
+            "the shapes do not broadcast: counted from the last axis",
         ),
         (lambda x, y: np.matmul(x, y), "second-to-last (or only) axis of the second"),
-        (lambda x, y: np.matmul(x, 1.0), "An argument has no axis to sum over."),
+        (lambda x, y: np.matmul(x, 1.0), "an argument has no axis to sum over."),
     ],
 )
 def test_numpy_s_words_for_shapes_are_replaced(f: Any, words: str) -> None:

@@ -280,9 +280,8 @@ def _bound(bound: Any) -> int | None:
         return None if bound is None else as_integer(bound)
     except TracerError as error:
         raise TracerError(
-            f"The bounds of a slice have to be concrete, since the shape of the result depends on"
-            f" them; use an integer array, as fnp.take does."
-            f" {reason(error, _INDEX)}"
+            "The bounds of a slice have to be concrete, since the shape of the result depends on"
+            f" them; use an integer array, as fnp.take does. {reason(error, _INDEX)}"
         ) from None
     except TypeError:
         raise DtypeError(
