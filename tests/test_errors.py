@@ -391,7 +391,7 @@ BAD_AXES: tuple[tuple[Any, Any, str], ...] = (
     ((0, {"a": 0}), (ONE, ONE), "in_axes does not fit the arguments: in_axes[1]: expected a leaf"),
     ((0, {"a": 0}), (ONE, {"b": ONE}), "in_axes[1]: expected a dict with keys ['b']"),
     (None, (1.0, 2.0), "nothing is mapped: every in_axes is None"),
-    ((None, None), (ONE, ONE), "say how large the batch is with axis_size"),
+    ((None, None), (ONE, ONE), "pass the size of the batch as axis_size"),
 )
 
 
@@ -407,7 +407,7 @@ def test_sizes_of_keyword_arguments_and_axis_size_are_named() -> None:
     with refuses(BatchError, "vmap: the batch sizes differ: axis_size has 2, but x of shape (3,)"):
         fg.vmap(two, axis_size=2)(X, X)
     for size in (-1, 2.0, "3"):
-        with refuses(BatchError, f"vmap: axis_size is {size!r}; it has to be an integer"):
+        with refuses(BatchError, f"axis_size is {size!r}; it has to be a non-negative integer"):
             fg.vmap(lambda: 1.0, axis_size=size)()  # type: ignore[arg-type]
     with refuses(BatchError, "vmap: nothing is mapped"):
         fg.vmap(lambda: 1.0)()
@@ -457,7 +457,7 @@ def test_objects_in_the_arguments_and_results_of_vmap_are_refused_with_their_pat
     ],
 )
 def test_one_example_of_a_batch_is_no_number(use: Any, words: str) -> None:
-    remedy = "mark elements" if use is np.asarray else "Without branches=False, vmap follows `if`"
+    remedy = "mask elements" if use is np.asarray else "Without branches=False, vmap follows `if`"
     reasons = (
         words,
         "inside vmap this stands for one example",

@@ -246,7 +246,7 @@ def test_what_other_libraries_have_says_what_to_write(use: Any, words: str) -> N
     [
         (
             {"requires_grad": True},
-            r"requires_grad: tensors have no such mark: fg\.grad\(f",
+            r"requires_grad: the call selects the arguments to differentiate: fg\.grad\(f",
         ),
         ({"device": "cuda"}, "no option device: tensors are in main memory"),
         ({"copy": True}, "no option copy: .* leave it out"),

@@ -246,7 +246,7 @@ def test_iteration_length_and_membership() -> None:
 
 def test_0d_tensors_have_no_length_and_no_elements() -> None:
     t = fg.tensor(1.0)
-    with pytest.raises(ShapeError, match=r"len\(\) of a tensor without axes"):
+    with pytest.raises(ShapeError, match=r"A tensor without axes .* has no len"):
         len(t)
     with pytest.raises(ShapeError, match="cannot be iterated over"):
         iter(t)

@@ -202,7 +202,7 @@ def test_numpy_s_complaints_are_explained() -> None:
     error = explained(ValueError("shapes do not fit"), "dot", np.ones((2, 3)), 1.0, axis=(0,))
     assert type(error) is ShapeError
     assert str(error) == (
-        "dot(float64[2,3], float64[]; axis=(0,)): the arguments do not fit. shapes do not fit"
+        "dot(float64[2,3], float64[]; axis=(0,)): the arguments do not fit: shapes do not fit"
     )
     assert type(explained(TypeError("no"), "dot", True)) is DtypeError
     assert type(explained(ValueError("negative powers"), "power", 1)) is ArgumentError
@@ -216,10 +216,10 @@ def test_numpy_s_complaints_are_explained() -> None:
         (lambda x, y: np.add(x, y), "counted from the last axis, sizes have to be equal or 1."),
         (
             lambda x, y: np.broadcast_to(x, y.shape),
-            "The shapes do not broadcast: counted from the last axis",
+            "the shapes do not broadcast: counted from the last axis",
         ),
         (lambda x, y: np.matmul(x, y), "second-to-last (or only) axis of the second"),
-        (lambda x, y: np.matmul(x, 1.0), "An argument has no axis to sum over."),
+        (lambda x, y: np.matmul(x, 1.0), "an argument has no axis to sum over."),
     ],
 )
 def test_numpy_s_words_for_shapes_are_replaced(f: Any, words: str) -> None:
@@ -227,7 +227,7 @@ def test_numpy_s_words_for_shapes_are_replaced(f: Any, words: str) -> None:
     with pytest.raises(ValueError, match=r".") as caught:
         f(x, y)
     text = str(explained(caught.value, "f", np.ones(3), y))
-    assert text.startswith("f(float64[3], float64[2,4]): the arguments do not fit. ")
+    assert text.startswith("f(float64[3], float64[2,4]): the arguments do not fit: ")
     assert words in text
     assert "97" not in text
 

@@ -216,7 +216,7 @@ class _NativeChances:
     def warn(self, operation: str) -> None:
         """Warn of the obstacle."""
         warn_user(
-            f"{operation}: the native backend cannot run here, so the NumPy backend does:"
+            f"{operation}: the native backend cannot run here, so the NumPy backend is used:"
             f" {self.obstacle}.",
             RuntimeWarning,
         )

@@ -38,7 +38,7 @@ def associative_scan(
 def associative_scan(
     fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = False, axis: SupportsIndex = 0
 ) -> Any:
-    """Return the running totals of an associative function.
+    """Combine the elements up to each position with an associative function, in parallel.
 
     Parameters
     ----------
@@ -49,13 +49,14 @@ def associative_scan(
     elems : pytree of arrays
         The leaves have one length along ``axis``.
     reverse : bool
-        Whether totals run from the end. ``fn`` then gets the later elements first.
+        Whether to combine from the end. ``fn`` then gets the later elements first.
     axis : int
 
     Returns
     -------
     pytree of arrays
-        Like ``elems``: at each place, the elements up to and including it, combined by ``fn``.
+        Like ``elems``: the entry at each position combines the elements up to and including that
+        position.
 
     Raises
     ------
@@ -111,7 +112,11 @@ def associative_scan(
         out_leaves, result = pytrees.flatten(fn(first_tree, second_tree))
         if result != structure:
             raise placed(
-                TreeError, f"associative_scan: fn returns {result}, and elems is {structure}."
+                TreeError,
+                (
+                    f"associative_scan: fn has to return a tree like elems, {structure}, but"
+                    f" returned {result}."
+                ),
             )
         outs = placed_values("associative_scan", out_leaves, result, lambda: "the result of fn")
         moved = []

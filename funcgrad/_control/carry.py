@@ -143,7 +143,7 @@ def pair_of(operation: str, out: object) -> tuple[Any, Any]:
         raise placed(
             FunctionError,
             f"{operation}: the function has to return a pair (carry, y), but it returned"
-            f" {described(out)}. Return (carry, None) where a step has nothing to give.",
+            f" {described(out)}. Return (carry, None) if a step has no result.",
         )
     return out
 

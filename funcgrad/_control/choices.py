@@ -107,15 +107,15 @@ def cond(
 def cond(
     pred: Truth, true_fun: Callable[..., Any], false_fun: Callable[..., Any], *operands: object
 ) -> Any:
-    """Call one of two functions.
+    """Call ``true_fun`` or ``false_fun``, depending on a predicate.
 
     Parameters
     ----------
     pred : array_like of bool, shape ()
     true_fun, false_fun : callable
         Take the operands and return pytrees of one structure, with leaves of the same shapes and
-        dtypes. A Python number gives way to the other function's result: an array or a number of
-        its kind or a later one (bool, int, float, complex).
+        dtypes. A Python number takes the dtype of the other function's result: an array, or a
+        number of the same or a later type of bool, int, float and complex.
     *operands : pytrees
 
     Returns
@@ -136,14 +136,14 @@ def cond(
 
     Notes
     -----
-    Outside of ``jit`` this is Python's ``if``; where a Python number is returned, the other
-    function is staged as well, to learn the dtypes that it would return. In a program it is one
-    operation, and one branch runs. Where ``vmap`` gives every example a predicate of its own,
-    a branch runs on the whole batch if any example chooses it, or outside of programs on the
-    examples that choose it if they are few in a large batch; in machine code an example runs
-    only the branch that it chooses if that is large. Each example gets the result of the
-    branch that it chose. The other branch adds nothing to its derivative, not even an infinity,
-    and raises no error for it: an operation that might, such as the inverse of a singular matrix,
+    Outside ``jit`` this is Python's ``if``. If a branch returns a Python number, the other branch
+    is staged as well, to learn its dtypes. In a program ``cond`` is one operation, and only one
+    branch runs. If the predicate differs between the examples of ``vmap``, a branch runs on the
+    whole batch when any example chooses it. There are two exceptions: outside programs, a branch
+    that few examples of a large batch choose runs on these examples only; in machine code, a large
+    branch runs only for the examples that choose it. Each example gets the result of the branch
+    that it chose. The other branch adds nothing to its derivative, not even an infinity, and raises
+    no error for it: an operation that might raise one, such as the inverse of a singular matrix,
     gets the values of an example that chose the branch.
 
     Examples
@@ -169,12 +169,12 @@ def switch(
 def switch(index: Bound, branches: Sequence[Callable[..., State]], *operands: object) -> State: ...
 @answering
 def switch(index: Bound, branches: Sequence[Callable[..., Any]], *operands: object) -> Any:
-    """Call one of several functions.
+    """Call one of several functions, chosen by an index.
 
     Parameters
     ----------
     index : array_like of int, shape ()
-        A number below 0 means the first branch, one from ``len(branches)`` on the last.
+        The index of the branch. Below 0 it means the first branch, and beyond the end the last.
     branches : sequence of callables
         Take the operands and return pytrees of one structure, with leaves of the same shapes and
         dtypes.
@@ -211,10 +211,10 @@ def switch(index: Bound, branches: Sequence[Callable[..., Any]], *operands: obje
         )
     functions = list(branches)
     if not functions:
-        raise placed(ArgumentError, "switch: branches is empty; give at least one.")
+        raise placed(ArgumentError, "switch: branches is empty; pass at least one function.")
     for k, f in enumerate(functions):
         check_function(f"switch: branches[{k}]", f)
-    remedies = "", " By a truth value fg.cond chooses."
+    remedies = "", " To choose by a truth value, use fg.cond."
     index_value = single("switch", "the index", index, "integer", remedies)
     names = [f"branch {k}" for k in range(len(functions))]
     return _chosen("switch", index_value, functions, operands, names)

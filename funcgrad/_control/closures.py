@@ -80,7 +80,7 @@ def _closes_over(
 def _refused(operation: str) -> TracerError:
     return placed(
         TracerError,
-        f"{operation}: the function branches on values, as by if or float(t), and closes over"
-        " a traced value, so the derivative with respect to that value is unknown. Choose"
-        " with fg.cond or fnp.where, or pass the value as a parameter of fg.implicit.root.",
+        f"{operation}: the function branches on values, as with if or float(t), and closes over a"
+        " traced value, so the derivative with respect to that value is unknown. Choose with"
+        " fg.cond or fnp.where, or pass the value as a parameter of fg.implicit.root.",
     )

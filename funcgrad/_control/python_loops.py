@@ -77,8 +77,8 @@ class ScannedArrays:
             if not shape:
                 raise placed(
                     ShapeError,
-                    f"{self.operation}: xs{path} is a single number, and has no axis to go"
-                    " through. Close over values that all steps share.",
+                    f"{self.operation}: xs{path} is a single number, and has no axis to loop over."
+                    " Close over values that all steps share.",
                 )
             if count is None:
                 count, origin = shape[0], f"xs{path}"
@@ -90,12 +90,12 @@ class ScannedArrays:
                 )
         if count is None:
             remedy = (
-                "Say how many steps with length=."
+                "Pass the number of steps as length=."
                 if self.operation == "scan"
                 else "xs has no array."
             )
             raise placed(
-                ArgumentError, f"{self.operation}: there is nothing to go through. {remedy}"
+                ArgumentError, f"{self.operation}: there is nothing to loop over. {remedy}"
             )
         return count
 
@@ -175,9 +175,9 @@ def _stacked(operation: str, ys: Sequence[Any]) -> Any:
 
 def _leaves(operation: str, structure: Structure, y: Any) -> list[Any]:
     try:
-        return pytrees.flatten_like(structure, y, f"{operation}: what a step gives")
+        return pytrees.flatten_like(structure, y, f"{operation}: the result of a step")
     except FuncgradError as error:
-        raise placed(TreeError, f"{error}. All steps have to give the same tree.") from None
+        raise placed(TreeError, f"{error}. All steps have to return the same tree.") from None
 
 
 def _column(operation: str, leaves: Sequence[Any], path: str) -> Value:
@@ -199,8 +199,8 @@ def _column(operation: str, leaves: Sequence[Any], path: str) -> Value:
                 error_class = ShapeError if spec.shape != wanted.shape else DtypeError
                 raise placed(
                     error_class,
-                    f"{operation}: what the steps give{path} has to be of one kind, but some"
-                    f" give {described_spec(spec)} and some {described_spec(wanted)}.",
+                    f"{operation}: the results of the steps{path} have to have one shape and dtype,"
+                    f" but some are {described_spec(spec)} and some {described_spec(wanted)}.",
                 )
         values = [as_spec(value, wanted) for value in values]
     return stacked(values, spec_inside(values[-1]))

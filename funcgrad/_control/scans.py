@@ -90,16 +90,17 @@ def scan(
     unroll: int = 1,
     checkpoint_every: int | str | None = None,
 ) -> tuple[Any, Any]:
-    """Go through arrays, slice by slice, and carry something along.
+    """Loop over the slices of arrays, carrying a value from step to step, and stack the results.
 
     Parameters
     ----------
     f : callable
-        From the carry and one slice of each array to a pair: the next carry, of the same structure,
-        shapes and dtypes, and the result of this step, which may be None.
+        ``f(carry, x)`` gets the carry and one slice of each array. It returns a pair: the next
+        carry, with the same structure, shapes and dtypes, and the result of this step, which may be
+        None.
     init : pytree
-        The first carry. A Python number has from the beginning the dtype that ``f`` gives it: an
-        array's, or the number's own type or a later one (int, float, complex).
+        The first carry. A Python number takes, from the start, the dtype that ``f`` returns for it:
+        the dtype of an array, or the same or a later type of int, float and complex.
     xs : pytree of arrays, optional
         Each step gets a slice along axis 0 of every leaf.
     length : int, optional
@@ -107,11 +108,11 @@ def scan(
     reverse : bool
         Whether the last slice comes first. The results are in the order of the slices.
     unroll : int
-        How many steps a backend may write out at once; it changes no result.
+        How many steps a backend may unroll; it does not change any result.
     checkpoint_every : int or "sqrt", optional
-        Reverse mode holds a carry every ``checkpoint_every`` steps, and the values in between only
-        while it goes back through them: each step runs once more. ``"sqrt"`` is the square root of
-        the number of steps, which needs the least memory.
+        Reverse mode stores the carry only every ``checkpoint_every`` steps, and recomputes the
+        values in between when it needs them, so each step runs once more. ``"sqrt"`` is the square
+        root of the number of steps, which needs the least memory.
 
     Returns
     -------
@@ -137,9 +138,9 @@ def scan(
     Notes
     -----
     Outside of ``jit`` this is a Python loop. In a program it is one operation: ``f`` is staged
-    once, whatever the number of steps, and so cannot use values in Python. Reverse mode
-    holds, for each step, the values that the loop backwards reads; values that are the same at
-    every step are computed once, before the loop.
+    once, whatever the number of steps, and so cannot use values in Python. Reverse mode stores, for
+    each step, the values that the backward loop reads; values that are the same at every step are
+    computed once, before the loop.
 
     Examples
     --------
@@ -280,7 +281,7 @@ def map(f: Callable[[Any], Y], xs: object, batch_size: int | None = None) -> Y: 
 @watched
 @answering
 def map(f: Callable[[Any], Any], xs: Any, batch_size: int | None = None) -> Any:
-    """Call a function for each slice of arrays, one after another, and stack its results.
+    """Apply a function to each slice of arrays, one after another, and stack the results.
 
     Parameters
     ----------

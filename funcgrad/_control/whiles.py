@@ -74,25 +74,25 @@ def while_loop(
     init_val: Any,
     checkpoints: int | None = None,
 ) -> Any:
-    """Repeat a function as long as a condition holds.
+    """Call a function repeatedly while a condition is true.
 
     Parameters
     ----------
     cond_fun : callable
-        From the value to one truth value.
+        ``cond_fun(value)`` returns a single truth value.
     body_fun : callable
-        From the value to the next, of the same structure, shapes and dtypes.
+        ``body_fun(value)`` returns the next value, with the same structure, shapes and dtypes.
     init_val : pytree
-        The first value. A Python number has from the beginning the dtype that ``body_fun`` gives
-        it: an array's, or the number's own type or a later one (int, float, complex).
+        The first value. A Python number takes, from the start, the dtype that ``body_fun`` returns
+        for it: the dtype of an array, or the same or a later type of int, float and complex.
     checkpoints : int, optional
-        In a program, about how many values reverse mode holds at once; it computes the others
-        again. Without it reverse mode holds all.
+        In a program, about how many values reverse mode stores at once; it recomputes the others.
+        By default it stores all.
 
     Returns
     -------
     pytree
-        The first value for which the condition does not hold.
+        The first value for which the condition is false.
 
     Raises
     ------
@@ -107,12 +107,13 @@ def while_loop(
 
     Notes
     -----
-    Outside of ``jit`` this is Python's ``while``. In a program it is one operation, with
-    derivatives of every order in both modes; reverse mode runs the loop once more. Where ``vmap``
-    gives every example a condition of its own, the loop goes on until it holds for none, and an
-    example that has come to its end stays as it is (outside of programs a large batch goes on with
-    the examples that are left, where they are few): further steps have no effect on it, nor on its
-    derivatives. In machine code each example, or a block of them, runs by itself.
+    Outside ``jit`` this is Python's ``while``. In a program it is one operation, with derivatives
+    of every order in both modes; reverse mode runs the loop once more. If the condition differs
+    between the examples of ``vmap``, the loop runs until the condition is false for all of them. An
+    example whose condition is false does not change any more: further steps affect neither its
+    value nor its derivatives. Outside programs, when few examples of a large batch are left, the
+    loop continues with these only. In machine code each example, or a block of examples, runs by
+    itself.
 
     With ``c`` checkpoints and ``n`` steps reverse mode computes each step about log n / log c
     times.
@@ -153,24 +154,24 @@ def fori_loop(
 def fori_loop(
     lower: Bound, upper: Bound, body_fun: Callable[[Any, Any], Any], init_val: Any
 ) -> Any:
-    """Repeat a function for each integer of a range.
+    """Loop over a range of integers, updating a value at each step.
 
     Parameters
     ----------
     lower, upper : array_like of int, shape ()
         The first integer, and the end of the range, which is excluded.
     body_fun : callable
-        From an integer and the value to the next value, of the same structure, shapes and dtypes.
-        The integer is a tensor of the dtype that the bounds promote to, and gives way to arrays
-        where both bounds are Python numbers.
+        ``body_fun(i, value)`` returns the next value, with the same structure, shapes and dtypes.
+        ``i`` is a tensor of the dtype that the bounds promote to; if both bounds are Python
+        numbers, ``i`` promotes like a Python number.
     init_val : pytree
-        The first value. A Python number has from the beginning the dtype that ``body_fun`` gives
-        it: an array's, or the number's own type or a later one (int, float, complex).
+        The first value. A Python number takes, from the start, the dtype that ``body_fun`` returns
+        for it: the dtype of an array, or the same or a later type of int, float and complex.
 
     Returns
     -------
     pytree
-        The last value; the first, where ``upper`` is not greater than ``lower``.
+        The last value; ``init_val`` if ``upper`` is not greater than ``lower``.
 
     Raises
     ------

@@ -44,7 +44,7 @@ def pytree(cls: type[T], /) -> type[T]: ...
 def pytree(**options: bool) -> Callable[[type[T]], type[T]]: ...
 @dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field, static_field))
 def pytree(cls: type[Any] | None = None, /, **options: bool) -> Any:
-    """Turn a class into a frozen dataclass, which is a pytree whose children are its fields.
+    """Turn a class into a frozen dataclass that is a pytree, with its fields as children.
 
     Options are passed to `dataclass`. A frozen dataclass is returned unchanged; a dataclass that is
     not frozen raises `TreeError`.

@@ -381,6 +381,12 @@ def innermost(first: Trace, second: Trace) -> Trace:
     return first if first.level > second.level else second
 
 
+def reason(error: TracerError, use: str) -> str:
+    """The message of an error without the use that it names first, as a sentence of its own."""
+    text = str(error).removeprefix(f"{use}: ")
+    return text[:1].upper() + text[1:]
+
+
 def held_by_an_array(error: BaseException) -> BaseException:
     """The error for storing a traced value in a NumPy array, with an explanation."""
     if type(error) is TracerError and not error.remedy:

@@ -41,14 +41,14 @@ _ABOUT_SHAPES: Final = re.compile("shape|broadcast|dimension|size|axis|axes|empt
 _PLAINER: Final = (
     (
         "could not (be )?broadcast",
-        "The shapes do not broadcast: counted from the last axis, sizes have to be equal or 1.",
+        "the shapes do not broadcast: counted from the last axis, sizes have to be equal or 1.",
     ),
     (
         "core dimension",
-        "The last axis of the first and the second-to-last (or only) axis of the second have to be"
-        " of one size.",
+        "the last axis of the first and the second-to-last (or only) axis of the second have to"
+        " be equally long.",
     ),
-    ("enough dimensions", "An argument has no axis to sum over."),
+    ("enough dimensions", "an argument has no axis to sum over."),
 )
 """Replacements for NumPy's messages, by a part of their text. NumPy's messages name the shapes of
 whole batches, while the user sees one example, and letters for sizes that the user never wrote."""
@@ -335,7 +335,7 @@ def _checked_result(value: object, operation: str) -> Value:
         raise dtype_refused(operation, "evaluate returned", value.dtype)
     raise LeafError(
         f"{operation}: evaluate returned {_shown(value)} of type {type(value).__name__}. It has to"
-        " return an array, as by np.asarray, or a number; for several results, a tuple."
+        " return an array, as from np.asarray, or a number; for several results, a tuple."
     )
 
 
@@ -369,7 +369,7 @@ def leaf_remedy(leaf: object) -> str:
             " whose fields are leaves. Or pass its arrays in a dict."
         )
     return (
-        "Keep objects that are not arrays out of the tree: close over them, or declare them by"
+        "Keep objects that are not arrays out of the tree: close over them, or declare them with"
         " fg.static_field() in their class."
     )
 
@@ -410,4 +410,4 @@ def explained(error: Exception, operation: str, *args: object, **params: object)
     if isinstance(error, (IndexError, OverflowError)):  # so that they are caught like NumPy's
         kind = AxisError if isinstance(error, IndexError) else RangeError
     plain = next((words for start, words in _PLAINER if re.search(start, reason)), reason)
-    return kind(f"{operation}({description}): the arguments do not fit. {plain}")
+    return kind(f"{operation}({description}): the arguments do not fit: {plain}")

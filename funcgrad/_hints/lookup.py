@@ -92,7 +92,7 @@ def _is_imported() -> bool:
 
 
 _FRAMES: Final = 5
-"""The greatest number of calls from the statement to the error, through ``__getattr__``."""
+"""The maximum number of calls from the statement to the error, through ``__getattr__``."""
 
 
 def missing_method(kind: str, instance: object, name: str) -> AttributeError:

@@ -31,4 +31,4 @@ def optional_package(module: str, missing: str) -> ModuleType:
         return import_module(module)
     except ImportError as error:
         package = module.partition(".")[0]
-        raise MissingPackageError(f"{missing}. Install it by `pip install {package}`.") from error
+        raise MissingPackageError(f"{missing}. Install it with `pip install {package}`.") from error

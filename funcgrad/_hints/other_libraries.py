@@ -69,15 +69,15 @@ NAMES: Final[tuple[Row, ...]] = (
         "func",
         "its transformations are fg.grad, fg.vjp, fg.jvp, fg.vmap and others",
     ),
-    ("fg", "filter_jit", "fg.jit(f); declare fields that are not arrays by fg.static_field()"),
-    ("fg", "filter_grad", "fg.grad(f); declare fields that are not arrays by fg.static_field()"),
+    ("fg", "filter_jit", "fg.jit(f); declare fields that are not arrays with fg.static_field()"),
+    ("fg", "filter_grad", "fg.grad(f); declare fields that are not arrays with fg.static_field()"),
     ("fg", "filter_value_and_grad", "fg.value_and_grad(f)"),
     ("fg", "filter_vmap", "fg.vmap(f)"),
     (
         "fg",
         "Module field",
-        "@fg.pytree above a class makes it a frozen dataclass whose fields are leaves, except"
-        " for fields declared by fg.static_field()",
+        "@fg.pytree above a class makes it a frozen dataclass whose fields are leaves, except for"
+        " fields declared with fg.static_field()",
     ),
     ("fg", "tree_at", "fg.tree.at(tree).layers[0].weight.set(value)"),
     ("fg", "dynamic_slice", "fnp.dynamic_slice, or x[start : start + size] for a constant size"),

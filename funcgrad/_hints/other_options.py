@@ -18,7 +18,7 @@ from funcgrad._hints.training_names import ONLY_OPTIMIZERS, Row
 from funcgrad.errors import MissingOptionError
 
 _NEEDLESS: Final = "leave it out"
-_UNMARKED: Final = "tensors have no such mark: fg.grad(f, argnums=...)(x) selects the arguments"
+_UNMARKED: Final = "the call selects the arguments to differentiate: fg.grad(f, argnums=...)(x)"
 
 OPTIONS: Final[tuple[Row, ...]] = (
     # Transformations.
@@ -58,7 +58,7 @@ OPTIONS: Final[tuple[Row, ...]] = (
     (
         "checkpoint",
         "policy",
-        'save=("h",) keeps the values that the function names by fg.probe(value, "h"); else the'
+        'save=("h",) keeps the values that the function names with fg.probe(value, "h"); else the'
         " whole function is computed again",
     ),
     (

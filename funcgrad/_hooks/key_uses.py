@@ -132,6 +132,6 @@ def _reused(operation: str, line: str, before: str, earlier: str) -> KeyReuseErr
     return KeyReuseError(
         f"{operation}: the key was used before, by {before} at {earlier or 'an unknown line'}, and"
         f" is used again at {line or 'an unknown line'}: this gives the same random numbers, or"
-        " keys, twice. Make a key for each use, by fg.random.split or fold_in; for an intended"
+        " keys, twice. Make a key for each use with fg.random.split or fold_in; for an intended"
         " repetition pass fg.random.again(key)."
     )

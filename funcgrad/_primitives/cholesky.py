@@ -64,8 +64,8 @@ def _cholesky(x: Array, upper: bool) -> Any:
         x,
         _fails(upper),
         "cholesky: the matrix{} is not positive definite: an eigenvalue is not positive, perhaps"
-        " by rounding. Of a covariance matrix add a little to the diagonal, as 1e-10 times its"
-        " largest element.",
+        " by rounding. For a covariance matrix add a little to the diagonal, such as 1e-10 times"
+        " its largest element.",
     )
 
 

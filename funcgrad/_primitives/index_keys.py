@@ -19,7 +19,7 @@ import numpy as np
 
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._core.specs import Shape, dtype_of, shape_of
-from funcgrad._core.trace import RAW, Raw, TracedValue, Value, concrete
+from funcgrad._core.trace import RAW, Raw, TracedValue, Value, concrete, reason
 from funcgrad._core.users_values import operand
 from funcgrad.errors import (
     AxisError,
@@ -43,6 +43,8 @@ __all__ = [
 ]
 
 _BOUNDS: Final = frozenset({int, type(None)})
+_INDEX: Final = "t as an index"
+_MASK: Final = "a boolean mask as an index"
 _WHOLE: Final = slice(None)
 
 
@@ -278,8 +280,8 @@ def _bound(bound: Any) -> int | None:
         return None if bound is None else as_integer(bound)
     except TracerError as error:
         raise TracerError(
-            f"The bounds of a slice have to be concrete, since the shape of the result depends on"
-            f" them; use an integer array, as fnp.take does. {error}"
+            "The bounds of a slice have to be concrete, since the shape of the result depends on"
+            f" them; use an integer array, as fnp.take does. {reason(error, _INDEX)}"
         ) from None
     except TypeError:
         raise DtypeError(
@@ -291,12 +293,11 @@ def _revealed(mask: Any) -> np.ndarray[Any, Any]:
     """The booleans of a mask."""
     try:
         while type(mask) not in RAW:
-            mask = mask._reveal("a boolean mask as an index", exact=False)
+            mask = mask._reveal(_MASK, exact=False)
     except TracerError as error:
         raise TracerError(
-            "A boolean mask that is traced cannot be an index, since the shape of the result"
-            " depends on it: write fnp.where(mask, x, other), which keeps the shape."
-            f" {error}"
+            "A traced boolean mask cannot be an index, since the shape of the result depends on"
+            f" it: write fnp.where(mask, x, other), which keeps the shape. {reason(error, _MASK)}"
         ) from None
     return np.asarray(mask)
 

@@ -390,7 +390,7 @@ triangular_solve: Primitive = Primitive(
 
 _WITHOUT: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "inv": "it has no inverse. fnp.linalg.pinv gives the best there is.",
+        "inv": "it has no inverse. fnp.linalg.pinv returns the pseudoinverse.",
         "det": "there determinants have two derivatives here, and no third.",
         "slogdet": "the logarithm of its determinant is -inf, which has no derivative.",
     }

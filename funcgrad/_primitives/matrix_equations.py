@@ -50,8 +50,8 @@ def scipy_linalg(name: str) -> ModuleType:
         import scipy.linalg
     except ImportError as error:
         raise MissingPackageError(
-            f"{name}: SciPy evaluates this function, and it is not installed. Install it by"
-            " `pip install scipy`."
+            f"{name}: SciPy evaluates this function, and it is not installed. Install it with `pip"
+            " install scipy`."
         ) from error
     return scipy.linalg
 

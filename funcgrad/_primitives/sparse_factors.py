@@ -26,8 +26,8 @@ def scipy_sparse_modules() -> tuple[ModuleType, ModuleType]:
         import scipy.sparse.linalg
     except ImportError as error:
         raise MissingPackageError(
-            "fg.sparse: SciPy computes with sparse matrices, and it is not installed. Install it by"
-            " `pip install scipy`."
+            "fg.sparse: SciPy computes with sparse matrices, and it is not installed. Install it"
+            " with `pip install scipy`."
         ) from error
     return scipy.sparse, scipy.sparse.linalg
 

@@ -201,7 +201,8 @@ logaddexp2: Primitive = _transcendental(
 sqrt = elementwise(
     "sqrt",
     np.sqrt,
-    remedy=_OUTSIDE.format("sqrt", "x > 0") + "; of a sum of squares linalg.norm, which is 0 at 0",
+    remedy=_OUTSIDE.format("sqrt", "x > 0")
+    + "; for a sum of squares use linalg.norm, which has the slope 0 at 0",
     partials=(lambda y, _x: 0.5 / (y + 0.0),),  # at -0.0 as at 0, which have one side only
     samples=_POSITIVE,
     traits=ROUNDED_ONCE,
@@ -448,7 +449,7 @@ arccosh_slope: Primitive = _transcendental(
 arcsin = _transcendental(
     "arcsin",
     np.arcsin,
-    remedy="clip the argument a little inside of -1 and 1; of a quotient arctan2",
+    remedy="clip the argument a little inside of -1 and 1; for a quotient use arctan2",
     partials=(_arcsin_factor,),
     samples=_INTERVAL,
     kinks=between(-1.0, 1.0),
@@ -456,7 +457,7 @@ arcsin = _transcendental(
 arccos = _transcendental(
     "arccos",
     np.arccos,
-    remedy="clip the argument a little inside of -1 and 1; between vectors arctan2",
+    remedy="clip the argument a little inside of -1 and 1; for the angle of vectors use arctan2",
     partials=(_arccos_factor,),
     samples=_INTERVAL,
     kinks=between(-1.0, 1.0),

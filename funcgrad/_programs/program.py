@@ -229,7 +229,7 @@ class Program:
         Parameters
         ----------
         lines : bool
-            Whether comments name the user's lines of the equations.
+            Whether comments name the line of your code behind each equation.
 
         Returns
         -------
@@ -255,7 +255,7 @@ class Program:
         return numpy_source(self, lines).text
 
     def numpy_constants(self) -> tuple[Any, ...]:
-        """The constants without a literal, which ``to_numpy_source`` needs.
+        """The constants that cannot be written as literals, for the source of ``to_numpy_source``.
 
         Examples
         --------

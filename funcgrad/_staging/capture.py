@@ -201,7 +201,7 @@ class Capture:
             warn(
                 f"reads {name}, a {kind.__name__} of {kind.__module__.partition('.')[0]}, once,"
                 " while it is staged: later changes of its data are not noticed. Pass it as an"
-                " argument, or let the name lead to a NumPy array, which is watched."
+                " argument, or let the name refer to a NumPy array, which is watched."
             )
         return result
 

@@ -254,8 +254,8 @@ class Jitted(DirectlyCalled, Generic[P, R]):
         if count >= _MOST_VARIANTS:
             self._warn(
                 f"took {_MOST_VARIANTS} different paths for arguments of one kind, and now runs"
-                " without being staged where it takes another. Choose with fnp.where instead of"
-                " `if`, or make the number that it depends on static."
+                " without being staged for any other path. Choose with fnp.where instead of `if`,"
+                " or make the argument that it depends on static."
             )
             return MISS
         self._stagings.append(None)
@@ -270,8 +270,8 @@ class Jitted(DirectlyCalled, Generic[P, R]):
         if program is None:
             variants.watched = False
             self._warn(
-                "may read more from outside of its arguments than can be watched for changes, and"
-                f" runs without being staged. Pass what it needs as an argument.{doubt()}"
+                "may read more values from outside its arguments than can be watched for changes,"
+                f" so it runs without being staged. Pass these values as arguments.{doubt()}"
             )
             return MISS
         warn_of_loops(program, self._warn)
@@ -284,7 +284,7 @@ class Jitted(DirectlyCalled, Generic[P, R]):
         if capture.drew():
             is_kept = variants.watched = False
             self._warn(
-                "draws random numbers from a generator outside of its arguments, and runs without"
+                "draws random numbers from a generator outside its arguments, so it runs without"
                 " being staged. Use fg.random with a key that is an argument."
             )
         elif not is_kept:
@@ -433,11 +433,13 @@ def jit(
         has its own exponentials, trigonometric functions and the like, within 2 units in the last
         place.
     threads : int, optional
-        The number of threads that large steps of a call may use, in machine code; bits do not
-        depend on it. Without it the variable ``FUNCGRAD_THREADS`` decides, or the cores that the
-        process may use, limited by ``OMP_NUM_THREADS``; in forks and ``multiprocessing`` it is 1.
+        The number of threads that large steps of a call may use, in machine code; it does not
+        change any bit of the results. Without it the variable ``FUNCGRAD_THREADS`` decides, or the
+        cores that the process may use, limited by ``OMP_NUM_THREADS``; in forks and
+        ``multiprocessing`` it is 1.
     device : Device, str or DeviceBackend, optional
-        Where arguments are copied to at each call, and results stay; by default where they are.
+        The device to which arguments are copied at each call, and on which the results stay. By
+        default arguments stay where they are.
 
     Returns
     -------
@@ -462,11 +464,12 @@ def jit(
 
     Notes
     -----
-    Each path through control flow, and each shape, is staged when it first comes. Shapes share
-    machine code with the same instructions, as for batches of other lengths. Outside values are
-    watched, and the function is staged again if one has changed: values of names in its code and in
-    Python functions that it calls, their elements and attributes, arrays by content; not values
-    from compiled code, files, clocks and computed names. See ``funcgrad/_staging/README.md``.
+    Each path through control flow, and each shape, is staged when it first comes. Shapes that need
+    the same instructions, such as batches of different lengths, share machine code. Outside values
+    are watched, and the function is staged again if one has changed: values of names in its code
+    and in Python functions that it calls, their elements and attributes, arrays by content; not
+    values from compiled code, files, clocks and computed names. See
+    ``funcgrad/_staging/README.md``.
 
     Examples
     --------
@@ -485,12 +488,15 @@ def jit(
     check_function("jit", f)
     if iscoroutinefunction(f) or isgeneratorfunction(f) or isasyncgenfunction(f):
         raise ArgumentError(
-            f"jit: {getattr(f, '__name__', f)} is a generator function or a coroutine, whose calls"
-            " only begin to run. Return the arrays, in a list if there are many."
+            f"jit: {getattr(f, '__name__', f)} is a generator function or a coroutine, so a call"
+            " returns before its body has run. Return the arrays, in a list if there are many."
         )
     places = static_places(f, static_argnums, static_argnames)
     if exact and relaxed:
-        raise ArgumentError("jit: exact=True asks for NumPy's bits, relaxed=True gives them up.")
+        raise ArgumentError(
+            "jit: exact=True asks for NumPy's bits, but relaxed=True gives them up. Pass one of"
+            " the two."
+        )
     count = thread_count(threads, "jit")
     late = LateChoice(exact, count) if backend is None else None
     chosen = late or chosen_backend(backend, "jit", exact, count)

@@ -79,7 +79,7 @@ class Whereabouts:
             told = "exact=True" if isinstance(choice, LateChoice) else f"backend={choice.name!r}"
             raise DeviceError(
                 f"jit: {told} is for the host, and values that the function uses are on"
-                f" {device.name}. Leave it out, or copy the values by fg.get."
+                f" {device.name}. Leave it out, or copy the values with fg.get."
             )
         if self.device is not None:
             return

@@ -45,7 +45,7 @@ class AbstractStager(Stager):
     def need_numbers(self, *used: Staged) -> None:
         self.check()
         raise TracerError(
-            f"{self.place}: a traced value is used in Python, as by if, while, int(t) or float(t)."
+            f"{self.place}: a traced value is used in Python, as in if, while, int(t) or float(t)."
             " The function is staged once and runs on many values, so it has no single value here."
             " Choose with fg.cond or fnp.where, and loop with fg.while_loop. Outside the function,"
             " values that do not depend on its arguments may be used in Python."
@@ -54,8 +54,9 @@ class AbstractStager(Stager):
     def process_call(self, call: Composite, args: Sequence[Value]) -> list[Value]:
         if isinstance(call, Call) and not isinstance(call, RuleCall):
             raise TracerError(
-                f"{self.place}: {call.name}: inside of a function that is staged once and runs many"
-                " times a value stands for many. Mark the result of the loop."
+                f"{self.place}: {call.name}: in a function that is staged once and runs many times,"
+                " such as the body of a loop, one value stands for many. Name the result of the"
+                " loop instead."
             )
         return super().process_call(call, args)
 

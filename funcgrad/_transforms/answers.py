@@ -129,8 +129,8 @@ def refusal(use: str) -> TracerError:
         )
     else:
         remedy = (
-            "Keep one shape for all examples and mark elements, as by fnp.where(mask, x, other) or"
-            " fnp.sum(x, where=mask); or run one example after another with fg.map."
+            "Keep one shape for all examples and mask elements, as with fnp.where(mask, x, other)"
+            " or fnp.sum(x, where=mask); or run one example after another with fg.map."
         )
     return TracerError(
         f"{use}: inside vmap this stands for one example of a batch, so it has no single"

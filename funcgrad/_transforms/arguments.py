@@ -276,9 +276,9 @@ def differentiable(
         if not is_inexact(dtype_of(value)):
             raise DifferentiationError(
                 f"{operation}: {name()}{structure.paths()[position]} is of dtype {dtype_of(value)}:"
-                " only floating-point and complex values have derivatives. Write 2.0 rather than 2,"
-                " or x.astype(float), or leave this argument out of argnums. In a class of yours"
-                " declare a size by fg.static_field()."
+                " only floating-point and complex values have derivatives. Write 2.0 rather than"
+                " 2, or x.astype(float), or leave this argument out of argnums. In a class of your"
+                " own, declare a size with fg.static_field()."
             )
     return values
 
@@ -363,7 +363,7 @@ def _checked(
     if value_spec.shape != spec.shape:
         raise ShapeError(
             f"{operation}: {name}{structure.paths()[position]}: expected shape {spec.shape}, got"
-            f" {value_spec.shape}. It has to have the shape of its primal."
+            f" {value_spec.shape}. It has to have the shape of the value that it belongs to."
         )
     if value_spec.weak and (value_spec.dtype.kind != "c" or spec.dtype.kind == "c"):
         return spec.dtype.type(value)
@@ -386,5 +386,5 @@ def unwrap(out: Any, operation: str) -> Value:
             pass
     raise DifferentiationError(
         f"{operation}: the function has to return one number, but returned {described(out)}, which"
-        " is not a scalar. Results besides it are handed through with has_aux=True."
+        " is not a scalar. To return further results, use has_aux=True."
     )

@@ -89,8 +89,8 @@ def vmap(
     axis_size : int, optional
         The size of the batch; needed only if no argument is mapped.
     branches : bool
-        Whether ``f`` may look at values of single examples in Python, as by ``if``, ``while``,
-        ``int(t)`` or ``float(t)``. If false, ``f`` runs once, and such a look is an error.
+        Whether ``f`` may use values of single examples in Python, as in ``if``, ``while``,
+        ``int(t)`` or ``float(t)``. If false, ``f`` runs once, and such a use is an error.
     batch_size : int, optional
         The number of examples that run at once: larger batches run in blocks, one after another,
         so that memory holds the intermediate values of one block; the last one may be smaller. In
@@ -123,19 +123,19 @@ def vmap(
 
     Notes
     -----
-    Where the examples of a batch answer an ``if`` differently, the run goes on with the largest
-    group of examples that agree, and ``f`` runs again, from its start, for each other group. So
-    ``f`` runs once for each path, and its effects, such as printing, happen in every run. An
-    operation that raises an error for some examples divides them as well. The results are joined in
-    the examples' order; their dtypes promote, and Python numbers give way. Where a run that divides
-    cannot go on, as inside a branch of ``cond``, an exception abandons it, which ``f`` must not
-    swallow by a bare ``except``.
+    If the condition of an ``if`` differs between the examples of a batch, the run continues with
+    the largest group of examples that agree, and ``f`` runs again, from its start, for each other
+    group. So ``f`` runs once for each path, and its side effects, such as printing, happen in every
+    run. An operation that raises an error for some examples splits the batch as well. The results
+    are joined in the examples' order; their dtypes promote, and Python numbers give way. If a run
+    that splits cannot continue, as inside a branch of ``cond``, an exception abandons it; ``f``
+    must not swallow this exception with a bare ``except``.
 
     Under ``jit``, a ``while`` whose state is in the function's variables becomes one operation, and
-    up to 16 paths of truth values become one program: the operations of each path
-    run on all examples, and each example gets the result of its path, and derivatives of that only.
-    Functions with more paths, as by a loop that counts in a Python number, run without being
-    staged, with a warning.
+    up to 16 paths of truth values become one program: the operations of each path run on all
+    examples, and each example gets the result and the derivatives of its path only. Functions with
+    more paths, such as a loop that counts in a Python number, run without being staged, with a
+    warning.
 
     Examples
     --------
@@ -288,8 +288,8 @@ def _warning_of_many_paths(f: Callable[..., Any]) -> Callable[[str], None]:
             name = getattr(f, "__name__", type(f).__name__)
             warn_user(
                 f"vmap: {name} took more than {MANY_PATHS} paths over a batch, which is as slow as"
-                f" a loop over the examples. Most divisions are at {line}: choose there with"
-                " fnp.where or fg.cond, or loop with fg.while_loop.",
+                f" a loop over the examples. Most often the batch splits at {line}: choose there"
+                " with fnp.where or fg.cond, or loop with fg.while_loop.",
                 BatchWarning,
             )
 
@@ -348,7 +348,7 @@ def _size(
 ) -> int:
     size, origin = axis_size, -1
     if size is not None and (not isinstance(size, (int, np.integer)) or size < 0):
-        raise BatchError(f"vmap: axis_size is {size!r}; it has to be an integer from 0 upwards.")
+        raise BatchError(f"vmap: axis_size is {size!r}; it has to be a non-negative integer.")
     for leaf, (value, axis) in enumerate(zip(values, axes, strict=True)):
         if axis is None:
             continue
@@ -364,7 +364,7 @@ def _size(
     if size is None:
         raise BatchError(
             "vmap: nothing is mapped: every in_axes is None, or there is no argument. Map an"
-            " argument, or say how large the batch is with axis_size."
+            " argument, or pass the size of the batch as axis_size."
         )
     return size
 

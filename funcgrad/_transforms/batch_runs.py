@@ -283,9 +283,9 @@ def _one_structure(paths: Sequence[Path[tuple[list[Part], Structure]]]) -> Struc
     for other, (_, other_structure) in others:
         if other_structure != structure:
             raise BatchError(
-                "vmap: the results for the examples have to be of one structure, but it is"
-                f" {structure} for {group}, and {other_structure} for {other}. Return one"
-                " structure from all branches."
+                f"vmap: the results of all examples need one structure, but it is {structure} for"
+                f" {group}, and {other_structure} for {other}. Return one structure from all"
+                " branches."
             )
     return structure
 
@@ -314,7 +314,7 @@ def _placed(value: Part, axis: object, structure: Structure, leaf: int, size: in
         if flag:
             raise BatchError(
                 f"vmap: out_axes is None for the result{structure.paths()[leaf]}, but it depends on"
-                " the batch; give the axis that the batch shall have."
+                " the batch; pass the axis that holds the batch."
             )
         return data
     data = data if flag else broadcast_to(data, shape=(size, *shape_of(data)))

@@ -432,7 +432,8 @@ def learn(path: StagedPath, scripts: Scripts, error: BaseException | None) -> No
             path.captures[-1].leave()
     elif error is not path.stopped:
         raise UnstagedError(
-            "under vmap it swallows the exception that abandons one of its runs, as by `except:`"
+            "under vmap it swallows the exception that abandons one of its runs, as in a bare"
+            " `except:`"
         ) from error
     if path.failed:
         scripts.waiting, scripts.done = [()], []

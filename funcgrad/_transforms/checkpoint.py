@@ -342,22 +342,22 @@ def checkpoint(f: Callable[P, R], save: Sequence[str] = ()) -> Callable[P, R]: .
 def checkpoint(*, save: Sequence[str] = ()) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
 @decorating
 def checkpoint(f: Callable[P, R], save: Sequence[str] = ()) -> Callable[P, R]:
-    """Save memory in reverse mode: run a function again instead of keeping intermediate results.
+    """Recompute a function's intermediate results in reverse mode instead of storing them.
 
     Parameters
     ----------
     f : callable
-        Takes pytrees and returns a pytree. Python runs it once. The second run repeats its
-        operations on the values that it read, so ``f`` may be made in a loop, and side effects
-        happen once.
+        Takes pytrees and returns a pytree. Python calls it once, so side effects happen once.
+        Reverse mode repeats the recorded operations on the values that ``f`` read, so ``f`` may be
+        defined in a loop.
     save : sequence of str
-        Names of intermediate values that ``f`` marks by ``fg.probe``. They are kept as well, so
-        only the operations that the pullback needs besides are repeated.
+        Names of intermediate values that ``f`` marks with ``fg.probe``. They are stored as well,
+        and only the other operations that the pullback needs are repeated.
 
     Returns
     -------
     callable
-        A function with the same results. Reverse mode keeps its inputs and results, and the values
+        A function with the same results. Reverse mode stores its inputs and results, and the values
         named by ``save``; pulling back through it costs one more evaluation. Forward mode is
         unchanged.
 
@@ -368,13 +368,13 @@ def checkpoint(f: Callable[P, R], save: Sequence[str] = ()) -> Callable[P, R]:
 
     Notes
     -----
-    Save small values that are expensive to compute: the product that comes before an elementwise
-    function. A name may mark several values. Checkpoints within ``f`` keep the named values, too.
-    A loop runs many times, so names in its function belong to a checkpoint around that function:
-    ``fg.scan(fg.checkpoint(body, save=("h",)), ...)``.
+    Save small values that are expensive to compute, such as the matrix product before an
+    elementwise function. A name may mark several values. Checkpoints inside ``f`` store the named
+    values, too. A loop runs many times, so names in its function belong to a checkpoint around that
+    function: ``fg.scan(fg.checkpoint(body, save=("h",)), ...)``.
 
-    Operations that depend on the arguments are repeated. Others, such as those that make a
-    constant mask, run once, and their results are retained.
+    Only operations that depend on the arguments are repeated. Others, such as the operations that
+    make a constant mask, run once, and their results are stored.
 
     Where to place checkpoints: Griewank and Walther, "Algorithm 799: revolve", ACM TOMS 26, 2000.
     Under nested reverse mode the innermost derivative saves the memory.

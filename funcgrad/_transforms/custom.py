@@ -63,7 +63,8 @@ class _Custom(Generic[P, R]):
     def _define(self, *rules: Callable[..., Any]) -> None:
         if self._rules:
             raise DifferentiationError(
-                f"{self._kind}: {self.__name__} has its rule already; a rule is given once."
+                f"{self._kind}: {self.__name__} already has a rule; a rule can be defined only"
+                " once."
             )
         for rule in rules:
             check_function(f"{self._kind} {self.__name__}: rule", rule)
@@ -72,7 +73,7 @@ class _Custom(Generic[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         if not self._rules:
             raise DifferentiationError(
-                f"{self._kind}: {self.__name__} has no rule yet; give it one with"
+                f"{self._kind}: {self.__name__} has no rule yet; define one with"
                 f" {self.__name__}.{'defvjp(fwd, bwd)' if 'vjp' in self._kind else 'defjvp(rule)'}."
             )
         name = f"{self._kind} {self.__name__}"
@@ -260,7 +261,7 @@ def custom_jvp(
 ) -> Callable[[Callable[P, R]], CustomJvp[P, R]]: ...
 @decorating
 def custom_jvp(f: Callable[P, R], nondiff_argnums: Sequence[int] = ()) -> CustomJvp[P, R]:
-    """Give a function a derivative rule, written as a pushforward (forward mode).
+    """Define a custom derivative rule for a function, in forward mode (JVP).
 
     Use it where the derivative of the function's own operations is inaccurate, slow or not defined.
     Reverse mode follows from the rule.
@@ -282,16 +283,16 @@ def custom_jvp(f: Callable[P, R], nondiff_argnums: Sequence[int] = ()) -> Custom
     Raises
     ------
     DifferentiationError
-        ``nondiff_argnums`` is not a tuple of integers. Calls raise it if the function has no rule
-        yet, and if the rule's results do not fit the function's.
+        ``nondiff_argnums`` is not a tuple of integers. A call raises it if the function has no rule
+        yet, or if the rule's results do not match the function's results.
 
     Notes
     -----
     The rule has to be linear in the tangents. Reverse mode records its operations on the tangents
     and transposes them. The rule of a linear function may call the function itself:
     ``f.defjvp(lambda primals, tangents: (f(*primals), f(*tangents)))``. A structural zero arrives
-    as an array of zeros. The rule is for the arguments: derivatives with respect to values that
-    ``f`` closes over come from the function's own operations.
+    as an array of zeros. The rule covers the arguments only: derivatives with respect to values
+    that ``f`` closes over come from the function's own operations.
 
     A program contains ``f`` and its rule as programs. The outside values that they read are fixed
     when they are staged; if they use the value of an argument in Python, the program keeps a guard.
@@ -330,7 +331,7 @@ def custom_vjp(
     nondiff_argnums: Sequence[int] = (),
     forward: Literal["transpose", "through"] = "transpose",
 ) -> CustomVjp[P, R]:
-    """Give a function a derivative rule, written as a pullback (reverse mode).
+    """Define a custom derivative rule for a function, in reverse mode (VJP).
 
     Use it to clip or replace a gradient, or where you know a cheaper pullback.
 
@@ -355,16 +356,16 @@ def custom_vjp(
     Raises
     ------
     DifferentiationError
-        ``nondiff_argnums`` is not a tuple of integers. Calls raise it if the function has no rule
-        yet, and if the rule's results do not fit the function's.
+        ``nondiff_argnums`` is not a tuple of integers. A call raises it if the function has no rule
+        yet, or if the rule's results do not match the function's results.
     ArgumentError
         ``forward`` is neither of the two.
 
     Notes
     -----
-    Higher derivatives differentiate ``fwd`` and ``bwd``. ``custom_jvp`` explains values that they
-    close over, and programs. Outside programs, ``bwd`` runs when the pullback runs and reads
-    outside names at that time; let ``fwd`` pass it the values of the call as residuals.
+    Higher derivatives differentiate ``fwd`` and ``bwd``. For values that they close over, and for
+    programs, see the notes of ``custom_jvp``. Outside programs, ``bwd`` runs when the pullback runs
+    and reads outside names at that time; let ``fwd`` pass it the values of the call as residuals.
 
     Examples
     --------
@@ -403,7 +404,7 @@ def checked_tangents(
     for value, out, path in zip(values, outs, signature.result.paths(), strict=True):
         if shape_of(value) != shape_of(out):
             raise ShapeError(
-                f"{name}{path}: expected shape {shape_of(out)}, as the result's, got"
+                f"{name}{path}: expected shape {shape_of(out)}, the shape of the result, got"
                 f" {shape_of(value)}."
             )
     return values
@@ -425,7 +426,7 @@ def checked_cotangents(signature: CallSignature, cts: Any, rule: str = "bwd rule
     for value, spec, path in zip(values, signature.specs, paths, strict=True):
         if value is not None and shape_of(value) != spec.shape:
             raise ShapeError(
-                f"{name}{path}: expected shape {spec.shape}, as the argument's, got"
+                f"{name}{path}: expected shape {spec.shape}, the shape of the argument, got"
                 f" {shape_of(value)}. The {rule} returns a cotangent for each argument."
             )
     return values

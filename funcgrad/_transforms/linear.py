@@ -190,8 +190,8 @@ class LinearRecorder(Recorder):
         outs = out if type(out) is tuple else (out,)
         if any(_is_nonzero(value._value if type(value) is Recorded else value) for value in outs):
             raise DifferentiationError(
-                f"linear_transpose: the function is not linear but affine: {primitive.name} brings"
-                " in a constant that is not zero."
+                f"linear_transpose: the function is not linear but affine: {primitive.name} adds a"
+                " constant that is not zero."
             )
         return out
 

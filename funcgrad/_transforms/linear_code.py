@@ -97,7 +97,9 @@ def run_of(operation: str, code: Program, residuals: Sequence[Value]) -> LinearR
 def _check_residual(operation: str, residual: Spec, spec: Spec) -> None:
     if residual.shape != spec.shape:
         is_batch = residual.shape[len(residual.shape) - len(spec.shape) :] == spec.shape
-        remedy = " Run a batch of maps by fg.vmap(lambda linear, v: linear(v))." if is_batch else ""
+        remedy = (
+            (" Run a batch of maps with fg.vmap(lambda linear, v: linear(v)).") if is_batch else ""
+        )
         raise ShapeError(
             f"{operation}: a residual has the shape {residual.shape}, but the map was made for one"
             f" of {spec.shape}.{remedy}"

@@ -246,9 +246,9 @@ def alike(parts: Sequence[Part], groups: Sequence[Group]) -> list[Part]:
     for group, shape in zip(groups, shapes, strict=True):
         if shape != shapes[0]:
             raise BatchError(
-                "vmap: the results for the examples have to be of one shape, but it is"
-                f" {shapes[0]} for {groups[0]}, and {shape} for {group}. Pad them to one shape,"
-                " or loop over the examples in Python."
+                f"vmap: the results of all examples need one shape, but it is {shapes[0]} for"
+                f" {groups[0]}, and {shape} for {group}. Pad them to one shape, or loop over the"
+                " examples in Python."
             )
     strong = {dtype_of(value) for value, _ in parts if not is_weak(value)}
     weak = {dtype_of(value) for value, _ in parts if is_weak(value)}

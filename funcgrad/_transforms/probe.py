@@ -284,9 +284,10 @@ class _ProbeCall(Call):
 
 
 def probe(x: ArrayLike, name: str) -> Tensor:
-    """Name an intermediate value: for ``grad(probes=)``, or ``checkpoint(save=)``.
+    """Name an intermediate value, for ``grad(probes=...)`` or ``checkpoint(save=...)``.
 
-    ``grad`` returns the gradient with respect to it as well; a checkpoint keeps it.
+    ``grad`` then also returns the gradient with respect to this value; ``checkpoint`` stores the
+    value.
 
     Parameters
     ----------
@@ -299,13 +300,13 @@ def probe(x: ArrayLike, name: str) -> Tensor:
     -------
     Tensor
         A tensor equal to ``x``. Its gradient counts only operations on the returned tensor, not on
-        ``x``. Inside ``vmap`` the gradient has the batch on axis 0, and
-        is zero for examples that take a path without the mark.
+        ``x``. Inside ``vmap`` the gradient has the batch on axis 0, and is zero for examples whose
+        path has no probe of this name.
 
     Raises
     ------
     DifferentiationError
-        The name is marked twice, or ``x`` has an integer or boolean dtype.
+        The name is used twice, or ``x`` has an integer or boolean dtype.
 
     Examples
     --------

@@ -96,9 +96,9 @@ def stage(
     lines = repeated_draw(staged)
     if lines is not None:
         warn_user(
-            f"{operation}: {staged.name} draws from one key twice, at {lines[0]} and at {lines[1]}:"
-            " the same random numbers come again. Make a key for each use, by fg.random.split or"
-            " fold_in; where the repetition is meant, pass fg.random.again(key).",
+            f"{operation}: {staged.name} uses one key twice, at {lines[0]} and at {lines[1]}, so"
+            " the random numbers are the same. Make a key for each use with fg.random.split or"
+            " fold_in; if the repetition is intended, pass fg.random.again(key).",
             KeyReuseWarning,
         )
     return staged

@@ -49,11 +49,14 @@ MOST_RUNS: Final = 64
 _REMEDIES: Final = (
     (
         "int(t)",
-        ". Round by fnp.trunc and compute with the tensor, loop that often by fg.fori_loop, or"
-        " choose by fg.switch",
+        ". Round with fnp.trunc and compute with the tensor, loop that often with fg.fori_loop, or"
+        " choose with fg.switch",
     ),
-    ("round(t)", ". Round by fnp.round, and compute with the tensor"),
-    ("t as an index", ". Look up in an array, by fnp.asarray(list)[t], or choose by fg.switch"),
+    ("round(t)", ". Round with fnp.round, and compute with the tensor"),
+    (
+        "t as an index",
+        (". Look up in an array, with fnp.asarray(list)[t], or choose with fg.switch"),
+    ),
     ("float(t)", ". Compute with the tensor itself"),
     ("complex(t)", ". Compute with the tensor itself"),
     ("t.item()", ". Compute with the tensor itself"),

@@ -366,9 +366,9 @@ class Stager(Trace):
         """Keep the result of a conversion to a Python number as a guard."""
         if np.size(raw) != 1:
             raise TracerError(
-                f"{use}: this array is being staged, and a program cannot depend on all its"
-                " numbers. Only single numbers can be looked at; use the functions of"
-                " funcgrad.numpy for arrays."
+                f"{use}: this array is being staged, so Python can read single numbers of it, as in"
+                " `if x[0] > 0`, but not the whole array. Use the functions of funcgrad.numpy for"
+                " arrays."
             )
         word = next((word for start, word in _LOOKS if use.startswith(start)), "number")
         number = read_number(raw, word)

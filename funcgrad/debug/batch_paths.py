@@ -28,14 +28,15 @@ _SHOWN: Final = 10
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class BatchPath:
-    """Examples of a batch that take one path.
+    """The examples of a batch that take one path.
 
     Attributes
     ----------
     examples : numpy.ndarray of int
         Their positions in the batch.
     answers : tuple of (str, object)
-        The lines at which they were divided from others, each with their answer there.
+        The lines at which they separated from other examples, each with their value of the
+        condition.
     """
 
     examples: np.ndarray[Any, Any]
@@ -82,7 +83,7 @@ def paths(
 ) -> Callable[..., BatchPaths]:
     """List the paths that the examples of a batch take through a function.
 
-    Each path costs ``vmap`` a run of the function, and each division another one.
+    ``vmap`` runs the function once for each path, and once more each time the batch splits.
 
     Parameters
     ----------
@@ -94,7 +95,7 @@ def paths(
     Returns
     -------
     callable
-        It takes the arguments of ``vmap(f)``, runs that, and returns the paths.
+        It takes the arguments of ``vmap(f)``, calls that function, and returns the paths.
 
     Examples
     --------

@@ -77,7 +77,7 @@ def check(condition: ArrayLike, message: str, **values: ArrayLike) -> None:
     if not __debug__:
         return
     if not isinstance(message, str):
-        raise ArgumentError(f"check: the message is {message!r}; it has to be a text.")
+        raise ArgumentError(f"check: the message is {message!r}; it has to be a string.")
     ok = operand(condition, "check")
     if dtype_of(ok).kind != "b":
         raise DtypeError(

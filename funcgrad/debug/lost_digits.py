@@ -98,7 +98,7 @@ _SHOWN = 10
 
 
 def digits(f: Callable[P, object]) -> Callable[P, LostDigits]:
-    """Make a function that reports how many digits of the results of ``f`` are right.
+    """Make a function that reports how many digits of the results of ``f`` are correct.
 
     Use it to find cancellation and other losses of precision: the report lists the operations that
     lose digits, with their lines. Then rewrite these lines (``log1p``, ``expm1``, ``hypot``,

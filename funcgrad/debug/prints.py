@@ -30,7 +30,7 @@ from funcgrad.errors import ArgumentError
 
 
 def print(text: str, *values: ArrayLike, **named: ArrayLike) -> None:
-    """Print values each time that a function runs, also inside ``jit``.
+    """Print values each time a function runs, also inside ``jit``.
 
     Python's ``print`` inside ``jit`` prints once, while the function is staged, and shows no
     values. This function prints at every call.
@@ -69,13 +69,13 @@ def print(text: str, *values: ArrayLike, **named: ArrayLike) -> None:
     Tensor(3.0)
     """
     if not isinstance(text, str):
-        raise ArgumentError(f"print: the first argument has to be a text, got {text!r}.")
+        raise ArgumentError(f"print: the first argument has to be a string, got {text!r}.")
     shown = [operand(value, "print") for value in (*values, *named.values())]
     try:
         text.format(*[0] * len(values), **dict.fromkeys(named, 0))
     except (IndexError, KeyError) as error:
         raise ArgumentError(
-            f"print: the text {text!r} has a place without a value: {error}."
+            f"print: the text {text!r} has a field without a value: {error}."
         ) from None
     except (ValueError, TypeError, AttributeError):  # a format that does not fit the value
         pass

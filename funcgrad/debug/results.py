@@ -129,7 +129,7 @@ def _watched(f: Callable[P, R]) -> Callable[P, R]:
 
 @contextmanager
 def raise_nans() -> Iterator[None]:
-    """Within this context, raise an error if a transformed function returns NaN or infinity.
+    """Raise an error if a transformed function returns NaN or infinity within this context.
 
     The same check as ``nans``, for all calls in a block of code.
 

@@ -23,7 +23,7 @@ from funcgrad.tensor.tensor import Tensor
 
 
 def dense_solve(matvec: Callable[[Any], Any], b: Tree, *, failed: str = "raise") -> Any:
-    """Solve the linear system ``matvec(x) = b`` by its dense matrix.
+    """Solve the linear system ``matvec(x) = b`` with its dense matrix.
 
     For small systems (up to some thousand unknowns) that are given as a function. For sparse ones
     use ``direct_solve``, and for large ones ``cg`` or ``gmres``, which never form the matrix.

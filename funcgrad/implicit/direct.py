@@ -38,12 +38,12 @@ _SPARSE: Final = 10
 
 
 def direct_solve(matvec: Callable[[Any], Any], b: Tree, *, failed: str = "raise") -> Any:
-    """Solve the linear system ``matvec(x) = b`` by its matrix, dense or sparse.
+    """Solve the linear system ``matvec(x) = b`` with its matrix, dense or sparse.
 
-    From 200 real unknowns on the pattern of the matrix is found first. If at most a tenth of its
-    elements may be nonzero, they are computed by a few products, and SciPy factors the sparse
-    matrix; else, and without SciPy, this is ``dense_solve``. It is the default of the functions
-    that take ``tangent_solve``, such as ``fg.custom_root`` and ``fg.implicit.root``.
+    From 200 real unknowns on, the sparsity pattern of the matrix is detected first. If at most a
+    tenth of its elements may be nonzero, a few products compute them, and SciPy factors the sparse
+    matrix. Otherwise, and without SciPy, this is ``dense_solve``. It is the default of the
+    functions that take ``tangent_solve``, such as ``fg.custom_root`` and ``fg.implicit.root``.
 
     Parameters
     ----------

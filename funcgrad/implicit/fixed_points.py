@@ -62,9 +62,10 @@ def fixed_point(
 ) -> Any:
     """Find the fixed point x = f(x, *args) by iterating ``f``; differentiate it implicitly.
 
-    For equilibria, value functions, message passing: where ``f`` applied again and again converges.
-    With x = f(x, p), the derivative solves (1 - ∂f/∂x) dx = ∂f/∂p dp. It costs one linear system,
-    however many steps the iteration took. To use another solver, see ``fg.implicit.fixed_point``.
+    Use it where repeated application of ``f`` converges: equilibria, value functions, message
+    passing. With x = f(x, p), the derivative solves (1 - ∂f/∂x) dx = ∂f/∂p dp. It costs one linear
+    system, however many steps the iteration took. To use another solver, see
+    ``fg.implicit.fixed_point``.
 
     Parameters
     ----------

@@ -115,8 +115,8 @@ def minimize(
 ) -> Callable[..., Any]:
     """Turn the minimizer of a function into a differentiable function of its parameters.
 
-    ``minimize(f, solver)(init, p)`` is the x at which f(x, p) is least. Use it to optimize through
-    an optimization: hyperparameters of a fit, bilevel problems, sensitivities of an optimum. At a
+    ``minimize(f, solver)(init, p)`` is the x that minimizes f(x, p). Use it to optimize through an
+    optimization: hyperparameters of a fit, bilevel problems, sensitivities of an optimum. At a
     minimum ∂f/∂x = 0, so the derivative solves H dx = -∂²f/∂x∂p dp, with the Hessian H.
 
     Parameters
@@ -186,8 +186,8 @@ def least_squares(
 ) -> Callable[..., Any]:
     """Turn a least-squares solution into a differentiable function of its parameters.
 
-    ``least_squares(f, solver)(init, p)`` is the x at which sum(f(x, p)**2) is least: for example,
-    how do fitted coefficients depend on the data?
+    ``least_squares(f, solver)(init, p)`` is the x that minimizes sum(f(x, p)**2). Use it, for
+    example, to differentiate fitted coefficients with respect to the data.
 
     Parameters
     ----------
@@ -247,8 +247,8 @@ def fixed_point(
 ) -> Callable[..., Any]:
     """Turn the fixed point of a function into a differentiable function of its parameters.
 
-    Use it if a solver of a library finds the fixed point; ``fg.fixed_point`` iterates the function
-    itself. With x = f(x, p), the derivative solves (1 - ∂f/∂x) dx = ∂f/∂p dp.
+    Use it if another library's solver finds the fixed point; ``fg.fixed_point`` iterates the
+    function itself. With x = f(x, p), the derivative solves (1 - ∂f/∂x) dx = ∂f/∂p dp.
 
     Parameters
     ----------

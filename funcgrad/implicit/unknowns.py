@@ -117,8 +117,8 @@ class Unknown:
                 raise placed(
                     DtypeError,
                     f"{name}{self.structure.paths()[place]} is complex, but the unknown is"
-                    f" {spec.dtype}. Start with complex numbers, as by x.astype(complex), or"
-                    " take .real.",
+                    f" {spec.dtype}. Start with complex numbers, as with x.astype(complex), or take"
+                    " .real.",
                 )
         return [as_spec(value, spec) for value, spec in zip(values, self.specs, strict=True)]
 

@@ -57,8 +57,8 @@ _REASONS: Final = MappingProxyType(
     }
 )
 _ADVICE: Final = (
-    " Pass the places of jumps, poles and peaks as points, allow a larger limit, epsabs or epsrel,"
-    " or take the best value with failed='keep'."
+    " Pass the positions of jumps, poles and peaks as points, allow a larger limit, epsabs or"
+    " epsrel, or take the best value with failed='keep'."
 )
 
 
@@ -80,7 +80,7 @@ def quad(
 ) -> Any:
     """Integrate a function of one variable between two limits, which may be infinite.
 
-    An adaptive method: panels with a large error are cut in two until the sum of all errors is
+    The method is adaptive: panels with a large error are halved until the sum of all errors is
     below the tolerance. The integral has derivatives with respect to ``args``, the limits, and the
     values that ``func`` closes over. It works inside ``jit`` and ``vmap``, where each example has
     its own panels.
@@ -99,13 +99,14 @@ def quad(
         The error may be ``max(epsabs, epsrel * max(abs(integral)))``. The default of both is the
         square root of the machine epsilon, 1.5e-8 in float64.
     limit : int
-        The greatest number of panels.
+        The maximum number of panels.
     points : sequence of float, optional
         Points between finite limits at which the function has jumps, kinks, poles or peaks.
     weight : {"cos", "sin", "alg", "alg-loga", "alg-logb", "alg-log", "cauchy"}, optional
-        A factor of ``func``, with SciPy's names: cos(w x) or sin(w x), where ``b`` may be infinite;
-        (x - a)**alpha * (b - x)**beta, for "alg-loga" times log(x - a), for "alg-logb" times
-        log(b - x), for "alg-log" times both; 1 / (x - c), which gives the principal value.
+        A weight function that multiplies ``func``, with SciPy's names: cos(w x) or sin(w x), where
+        ``b`` may be infinite; (x - a)**alpha * (b - x)**beta, for "alg-loga" times log(x - a), for
+        "alg-logb" times log(b - x), for "alg-log" times both; 1 / (x - c), which gives the
+        principal value.
     wvar : scalar or tuple, optional
         The parameters of the weight: w; (alpha, beta), greater than -1; c, between a and b. The
         integral has derivatives with respect to them.
@@ -154,7 +155,8 @@ def quad(
     ``args``.
 
     Outside of ``jit``, the loop over panels becomes a program of its own if the same ``func`` is
-    integrated again and returns one array. It has the same bits, and takes a ninth of the time.
+    integrated again and returns one array. The program returns the same bits in a ninth of the
+    time.
 
     Examples
     --------

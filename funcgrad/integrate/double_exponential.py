@@ -171,8 +171,8 @@ def tanhsinh(
     if callback is not None:
         raise placed(
             ArgumentError,
-            f"{name}: callback is not called here: loops are programs. Compare the results of"
-            " several values of maxlevel.",
+            f"{name}: callback is not supported, because the loop is one program. Compare the"
+            " results of several values of maxlevel.",
         )
     most = 10 if maxlevel is None else count_of(name, "maxlevel", maxlevel, 0)
     least = min(count_of(name, "minlevel", minlevel, 0), most)

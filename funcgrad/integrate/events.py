@@ -42,17 +42,17 @@ Condition = Callable[[Tensor, Leaves], Tensor]
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A function of the time and of the solution; an event happens where it passes zero.
+    """A function of the time and the solution; an event happens where it crosses zero.
 
     Parameters
     ----------
     fun : callable
         ``fun(t, y, *args)`` returns one real number.
     terminal : bool or int
-        Whether the integration ends at the event; an integer: at which one it ends.
+        Whether the integration ends at the event; an integer n ends it at the n-th event.
     direction : float
-        Positive: only where the function passes zero from below, as time goes on in the direction
-        of integration; negative: from above; 0: both.
+        Positive: only where the function crosses zero from below, in the direction of integration;
+        negative: only from above; 0: both.
 
     Examples
     --------

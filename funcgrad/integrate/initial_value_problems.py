@@ -56,11 +56,11 @@ def solve_ivp(
     checkpoints: int | None = None,
     failed: str = "raise",
 ) -> OdeResult:
-    """Solve an ordinary differential equation y' = fun(t, y) from a start.
+    """Solve an initial value problem for the ordinary differential equation y' = fun(t, y).
 
-    The solution can be differentiated with respect to everything that it depends on: the start, the
-    span, the times, ``args`` and values that the functions close over, in both modes and to every
-    order. It works under ``vmap`` and ``jit``.
+    The solution can be differentiated with respect to everything that it depends on: ``y0``,
+    ``t_span``, ``t_eval``, ``args`` and values that the functions close over, in both modes and to
+    every order. It works under ``vmap`` and ``jit``.
 
     Parameters
     ----------
@@ -74,8 +74,9 @@ def solve_ivp(
         tensors without axes.
     method : str
         Explicit: "RK45" (Dormand and Prince, order 5), "Tsit5" (order 5, with smaller errors),
-        "DOP853" (order 8, for small tolerances). "leapfrog": steps of one size, ``first_step``, for
-        places and momenta y = (q, p) whose slopes depend on the other half only.
+        "DOP853" (order 8, for small tolerances). "leapfrog": steps of the fixed size
+        ``first_step``, for positions and momenta y = (q, p), where the slope of each depends only
+        on the other.
 
         Implicit, for stiff equations: "Kvaerno5" (order 5), "Rodas5P" (order 5, linear systems
         only: fastest for few unknowns), "Radau" (order 5, most digits for its tolerance), "BDF"
@@ -89,9 +90,9 @@ def solve_ivp(
         Whether the result has ``sol``, the solution as a function of the time. Inside ``jit`` and
         ``vmap`` it needs ``max_steps``, too.
     events : callable, Event, or a sequence of them, optional
-        ``event(t, y, *args)`` returns a number; an event happens where it passes zero. `Event`, or
+        ``event(t, y, *args)`` returns a number; an event happens where it crosses zero. `Event`, or
         the attributes ``terminal`` and ``direction`` of a function, say whether the integration
-        ends there, and in which direction the number passes zero.
+        ends there, and in which direction the number crosses zero.
     vectorized : False
         For SciPy's signature: Jacobians are exact here, and need no calls with many y.
     args : tuple
@@ -99,7 +100,7 @@ def solve_ivp(
     rtol, atol : float
         The relative and the absolute tolerance; ``atol`` may be an array like ``y0``. SciPy's
         defaults are coarse: choose smaller ones where you differentiate. An ``rtol`` below 10
-        epsilons of the dtype of y (SciPy: 100) becomes that, with a warning.
+        machine epsilons of the dtype of y (SciPy: 100) is raised to this value, with a warning.
     max_step, first_step : float, optional
         The size of the largest step, and of the first.
     jac : callable, matrix or "sparse", optional
@@ -111,18 +112,19 @@ def solve_ivp(
         singular, except for "Kvaerno5": rows of zeros are algebraic equations that y0 has to
         satisfy, and that determine the other elements of y (index 1).
     max_steps : int, optional
-        The greatest number of steps, refused ones included: by default 10,000.
+        The maximum number of steps, refused ones included: by default 10,000.
     max_events : int, optional
-        The greatest number of times that are stored for an event, inside ``jit`` and ``vmap``: by
+        The maximum number of times that are stored for an event, inside ``jit`` and ``vmap``: by
         default 16. The later ones are left out, and places that are not used are NaN.
     derivative : {"steps", "adjoint"}
-        The way of reverse mode: through the steps, which it stores; or by the adjoint equation,
-        which is solved backwards by the same method, and stores the solution at the times only; not
-        with leapfrog or ``dense_output``, and seldom for stiff equations: it is refused
-        where errors grow backwards until the solution is lost.
+        How reverse mode differentiates. "steps" goes back through the steps, and stores all of
+        them. "adjoint" solves the adjoint equation backwards with the same method, and stores the
+        solution at the times only. It does not work with "leapfrog" or ``dense_output``, and raises
+        an error if errors grow backwards until the solution is lost, as they often do for stiff
+        equations.
     checkpoints : int, optional
-        Inside ``jit`` with ``t_eval``: about how many steps reverse mode holds at once between two
-        times; it computes the others again. With ``c`` checkpoints and ``n`` steps each step is
+        Inside ``jit`` with ``t_eval``: about how many steps reverse mode stores at once between two
+        times; it recomputes the others. With ``c`` checkpoints and ``n`` steps each step is
         computed about log n / log c times.
     failed : {"raise", "nan", "keep"}
         The behaviour if the integration fails. "raise": a `ConvergenceError`, but NaN inside of
@@ -176,11 +178,11 @@ def solve_ivp(
     differential equations II", section IV.8.
 
     An event is located to the last bits on the interpolation of its step; a function that is zero
-    at the start has no event there, unlike SciPy's, but has one where it passes zero again. The
-    equation is integrated once to find the
-    events, without derivatives, and then as without events. The derivative of an event's time
-    follows from the implicit function theorem: for g(t, y) = 0 it is -dg / (dg/dt along the
-    solution). Where g only touches zero it is infinite.
+    at the start has no event there, unlike SciPy's, but has one where it crosses zero again. The
+    equation is integrated once to find the events, without derivatives, and then again as if there
+    were no events. The derivative of an event's time follows from the implicit function theorem:
+    for g(t, y) = 0 it is -dg / (dg/dt along the solution). Where g only touches zero it is
+    infinite.
 
     Sizes of steps are constants for derivatives. Derivatives with respect to times are exact up to
     the fifth order.

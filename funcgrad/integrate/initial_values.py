@@ -99,7 +99,7 @@ def odeint(
     rtol, atol : float, optional
         The error of an element y in a step may be about ``atol + rtol * abs(y)``. The default of
         both is the square root of the machine epsilon, 1.5e-8 in float64. An ``rtol`` below 10
-        epsilons of the dtype of y becomes that, with a warning.
+        machine epsilons of the dtype of y is raised to this value, with a warning.
     max_steps : int
         The maximum number of steps, refused steps included.
     hmax : float
@@ -108,8 +108,9 @@ def odeint(
         How reverse mode differentiates. ``"steps"`` differentiates the steps that were taken, and
         stores all of them: the exact gradient of the computed solution. ``"adjoint"`` solves the
         adjoint equation backwards in time, and stores only the solution at ``ts``: choose it if the
-        steps do not fit into memory. A solution that decays forwards grows backwards: if it is lost
-        on the way back, there is a `ConvergenceError`, and NaN inside of ``jit``.
+        steps do not fit into memory. A solution that decays forwards grows backwards: if errors
+        grow until the solution is lost, a `ConvergenceError` is raised; inside ``jit`` the gradient
+        is NaN.
 
     Returns
     -------
@@ -119,8 +120,8 @@ def odeint(
     Raises
     ------
     ConvergenceError
-        The steps are too many, or became too small. Inside ``jit``, where nothing can be raised,
-        the solution is NaN from that time on.
+        The solver needs too many steps, or its steps became too small. Inside ``jit``, where
+        nothing can be raised, the solution is NaN from that time on.
     TreeError, ShapeError, DtypeError
         The result of ``func`` is not like ``y0``, or ``ts`` is not a vector of real numbers.
     ArgumentError
@@ -140,8 +141,8 @@ def odeint(
     DOPRI5. No step goes beyond the last time. Times are passed to ``func`` in the precision of
     ``y0``.
 
-    Outside ``jit`` the steps are staged when ``func`` comes again, and run as a program, with the
-    same values to the last bit; derivatives and batches are staged at once. A ``func`` that
+    Outside ``jit`` the steps are staged when ``func`` is passed again, and run as a program, with
+    the same values to the last bit; derivatives and batches are staged at once. A ``func`` that
     branches on values, prints, or changes other objects is called from Python at every step.
 
     Both modes treat the sizes of steps as constants, so a derivative is about as exact as the

@@ -24,7 +24,7 @@ MESSAGES: Final = MappingProxyType(
         1: "A termination event occurred.",
         0: "The solver successfully reached the end of the integration interval.",
         -1: "Required step size is less than spacing between numbers.",
-        -2: "The greatest number of steps is reached.",
+        -2: "The maximum number of steps is reached.",
         -3: "The times are not sorted, or do not lie in the interval of integration.",
     }
 )

@@ -28,7 +28,7 @@ def cumulative_trapezoid(
     axis: int = -1,
     initial: ArrayLike | None = None,
 ) -> Tensor:
-    """The running integral of samples by the trapezoidal rule.
+    """Integrate samples cumulatively with the trapezoidal rule.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def cumulative_trapezoid(
 def simpson(
     y: ArrayLike, x: ArrayLike | None = None, *, dx: ArrayLike = 1.0, axis: int = -1
 ) -> Tensor:
-    """The integral of samples by Simpson's rule.
+    """Integrate samples with Simpson's rule.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ def cumulative_simpson(
     axis: int = -1,
     initial: ArrayLike | None = None,
 ) -> Tensor:
-    """The running integral of samples by Simpson's rule.
+    """Integrate samples cumulatively with Simpson's rule.
 
     Parameters
     ----------
@@ -179,7 +179,7 @@ def cumulative_simpson(
 
 
 def romb(y: ArrayLike, dx: ArrayLike = 1.0, axis: int = -1) -> Tensor:
-    """The integral of samples at equal distances by Romberg's rule.
+    """Integrate equally spaced samples with Romberg's rule.
 
     Parameters
     ----------

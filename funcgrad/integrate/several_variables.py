@@ -27,7 +27,7 @@ _MOST_NODES: Final = 100_000
 def fixed_quad(
     func: Callable[..., Any], a: Any, b: Any, args: Any = (), n: int = 5
 ) -> tuple[Tensor, None]:
-    """Integrate a function between finite limits by Gauss' rule with n nodes.
+    """Integrate a function between finite limits by Gauss-Legendre quadrature with n nodes.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def nquad(
     args: Any = (),
     opts: Any = None,
 ) -> tuple[Any, Tensor]:
-    """Integrate a function over several variables, one inside the other.
+    """Integrate a function over several variables by nested integrals.
 
     Parameters
     ----------

@@ -117,7 +117,7 @@ def moved(f: RightHandSide, leaves: Leaves, times: Tensor, steps: Tensor) -> Lea
 
 
 STIFF: Final = (
-    " A stiff equation needs small steps everywhere: solve it by fg.integrate.solve_ivp with"
+    " A stiff equation needs small steps everywhere: solve it with fg.integrate.solve_ivp and"
     " method='Kvaerno5' or 'Radau'."
 )
 

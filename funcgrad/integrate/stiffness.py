@@ -56,7 +56,7 @@ def _length(values: Sequence[Tensor]) -> Tensor:
 
 
 class StiffnessWarning(RuntimeWarning):
-    """A warning: an implicit method would solve an equation with far fewer steps.
+    """A warning: an implicit method would solve the equation with far fewer steps.
 
     It is given outside of ``jit`` only, where the number of steps is known.
     """

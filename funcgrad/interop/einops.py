@@ -40,7 +40,7 @@ def register() -> None:
         from einops import _backends as backends
     except ImportError as error:
         raise MissingPackageError(
-            "interop.einops: einops is not installed. Install it by `pip install einops`."
+            "interop.einops: einops is not installed. Install it with `pip install einops`."
         ) from error
 
     class FuncgradBackend(backends.NumpyBackend):

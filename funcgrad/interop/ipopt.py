@@ -126,7 +126,7 @@ class IpoptProblem:
             raise ArgumentError(
                 "interop.ipopt: the function takes another path at this point, on which other"
                 " elements of its derivatives are nonzero, and Ipopt asks for their places once."
-                " Choose by fnp.where or fg.cond instead of `if`."
+                " Choose with fnp.where or fg.cond instead of `if`."
             )
         data: Vector = matrix.data
         return data

@@ -124,7 +124,7 @@ def ascending(name: str, argument: str, x: Tensor) -> Tensor | None:
         fnp.all(x[1:] > x[:-1]),
         ArgumentError,
         f"{name}: {argument} has to ascend strictly: each point is greater than the one before."
-        " Sort the points and their values by fnp.argsort, and merge equal points.",
+        " Sort the points and their values with fnp.argsort, and merge equal points.",
     )
     return all_hold(finite, ordered)
 

@@ -203,7 +203,7 @@ class Checkpoints:
         like : pytree, optional
             A tree with the structure of the state, as for `load`.
         device : Device, str or DeviceBackend, optional
-            Where the tensors are, as for `load`.
+            The device to put the tensors on, as for `load`.
 
         Returns
         -------

@@ -179,7 +179,7 @@ def load(
         ours: with "torch", ``like`` is a model, which is filled by ``nn.from_torch``. Files of
         funcgrad are recognized.
     device : Device, str or DeviceBackend, optional
-        Where the tensors are; by default on the host. See ``fg.put``.
+        The device to put the tensors on; by default the host. See ``fg.put``.
 
     Returns
     -------
@@ -207,8 +207,8 @@ def load(
     Warns
     -----
     UserWarning
-        Another library wrote the file, and it has square matrices of layers, which files of PyTorch
-        have transposed; the shape does not show this. Give ``layout``.
+        Another library wrote the file, and it contains square weight matrices. PyTorch stores such
+        matrices transposed, which their shape does not show: pass ``layout``.
 
     Notes
     -----

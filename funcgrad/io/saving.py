@@ -101,12 +101,12 @@ def snapshot(tree: object, metadata: Mapping[str, str], operation: str) -> Snaps
     pairs = [stored(value) for value in values]
     if not isinstance(metadata, Mapping):
         raise DtypeError(
-            f"{operation}: metadata has to be a dict of texts, got {type(metadata).__name__}."
+            f"{operation}: metadata has to be a dict of strings, got {type(metadata).__name__}."
         )
     for key, text in metadata.items():
         if type(key) is not str or type(text) is not str:
             raise DtypeError(
-                f"{operation}: metadata maps texts to texts, got {key!r}: {text!r:.60}. Write"
+                f"{operation}: metadata maps strings to strings, got {key!r}: {text!r:.60}. Write"
                 " str(...) or json.dumps(...) around it."
             )
         try:

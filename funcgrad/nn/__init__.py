@@ -1,6 +1,6 @@
 """Neural networks: layers (frozen pytrees of arrays), and the functions they are made of.
 
-A model is a value, so the gradient with respect to it is a model of gradients:
+A model is a value, so the gradient with respect to a model has the structure of the model:
 
 >>> import funcgrad as fg
 >>> from funcgrad import nn, random

@@ -239,7 +239,7 @@ def softmax(x: ArrayLike, axis: AxisLike = -1) -> Tensor:
     """Softmax: ``exp(x) / sum(exp(x))``, probabilities proportional to ``exp(x)``.
 
     It turns the scores of classes into probabilities. For a loss, pass the scores to
-    ``cross_entropy`` instead: its digits are right also where a probability underflows.
+    ``cross_entropy`` instead: it is accurate even if a probability underflows.
 
     Parameters
     ----------

@@ -60,7 +60,7 @@ def attention(
     causal : bool
         Whether a query sees only keys at its own position and before.
     window : int or pair of int, optional
-        How many keys before and behind its position a query sees; a single integer is for both
+        How many keys before and after its position a query sees; a single integer is for both
         sides.
     offset : int, optional
         The position of the first query, by default 0; keys are at 0, 1, 2 and so on. It may be

@@ -47,7 +47,7 @@ def conv(
     stride : int or sequence of int
         The step by which the window moves.
     padding : int, sequence of int, sequence of pairs, "valid" or "same"
-        The number of zeros added before and behind each axis. "valid" adds none; "same" gives a
+        The number of zeros added before and after each axis. "valid" adds none; "same" gives a
         result whose size is the size of ``x`` divided by the stride, rounded up.
     dilation : int or sequence of int
         The distance between neighbouring elements of the window.
@@ -124,8 +124,8 @@ def conv_transpose(
         The options of the convolution that is transposed, see ``conv``; with "same" the result is
         as long as x times the stride.
     output_padding : int or sequence of int
-        How much longer the result shall be. If the stride is not 1, arguments of several lengths
-        have results of one length under ``conv``; this option chooses among them.
+        How many places to add to the result. With a stride above 1, ``conv`` maps arguments of
+        several lengths to the same length; this option chooses among them.
 
     Returns
     -------

@@ -31,8 +31,8 @@ from funcgrad.tensor.tensor import Tensor, wrap
 class Conv:
     """Convolution over one or several axes; see ``conv``.
 
-    The layer of image and signal networks: each filter looks at a small window, at every place with
-    the same weights. The number of axes follows from the window.
+    The layer of image and signal networks: each filter looks at a small window, with the same
+    weights at every position. The number of axes follows from the window.
 
     Parameters
     ----------

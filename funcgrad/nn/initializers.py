@@ -178,8 +178,8 @@ def variance_scaling(
 ) -> Tensor:
     """Draw values with the variance ``scale / n``, where ``n`` counts inputs or outputs.
 
-    The Glorot, He and LeCun initializers are special cases. ``functools.partial`` makes an
-    initializer of it.
+    The Glorot, He and LeCun initializers are special cases. ``functools.partial`` turns it into an
+    initializer.
 
     Parameters
     ----------

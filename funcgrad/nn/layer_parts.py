@@ -75,8 +75,8 @@ def _static_option(value: object, name: str) -> object:
         hash(option)
     except TypeError:
         raise LeafError(
-            f"{name} is static, a part of the structure: a number, a text, a function or a tuple of"
-            f" these, got {value!r:.200}."
+            f"{name} is static, a part of the structure: a number, a string, a function or a tuple"
+            f" of these, got {value!r:.200}."
         ) from None
     return option
 
@@ -87,7 +87,7 @@ def _check_leaf(leaf: object, layer: object, name: str, kinds: str) -> None:
         makes = f" {kind}.init(key, ...) makes arrays from sizes." * hasattr(layer, "init")
         raise LeafError(
             f"{kind}: {name} has to be an array, got {leaf!r}.{makes} In a layer of your own,"
-            " functions and sizes are fields declared by fg.static_field()."
+            " declare functions and sizes as fields with fg.static_field()."
         )
     if dtype_of(leaf).kind not in kinds:
         words = ("floating-point", ", as it is trained") if kinds == "fc" else ("integer", "")

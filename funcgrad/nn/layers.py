@@ -234,7 +234,7 @@ def _as_layer(layer: Any, owner: str) -> Any:
 
 @pytree(init=False)
 class Sequential:
-    """Layers one after the other: each gets the result of the layer before.
+    """Layers in sequence: each gets the result of the previous layer.
 
     Parameters
     ----------

@@ -64,7 +64,7 @@ def check_equal_shapes(operation: str, names: tuple[str, str], x: Tensor, y: Ten
     if x.shape != y.shape:
         raise ShapeError(
             f"{operation}: the {names[0]}' shape {x.shape} and the {names[1]}' shape {y.shape}"
-            " differ; reshape one of them, or stretch it by fnp.broadcast_to."
+            " differ; reshape one of them, or stretch it with fnp.broadcast_to."
         )
 
 

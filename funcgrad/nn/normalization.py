@@ -87,7 +87,7 @@ def standardize(
     epsilon: float = 1e-5,
     where: ArrayLike | None = None,
 ) -> Tensor:
-    """Subtract a mean, and divide by a standard deviation: ``(x - mean) / sqrt(var + epsilon)``.
+    """Subtract a mean and divide by a standard deviation: ``(x - mean) / sqrt(var + epsilon)``.
 
     Parameters
     ----------
@@ -194,8 +194,8 @@ def group_norm(
 ) -> Tensor:
     """Group normalization: mean 0 and variance 1 of groups of channels of each example.
 
-    The mean and the variance of a group are taken over its channels and all axes behind. The result
-    is multiplied by ``scale`` and shifted by ``bias``. ``GroupNorm`` is the layer.
+    The mean and the variance of a group are taken over its channels and all following axes. The
+    result is multiplied by ``scale`` and shifted by ``bias``. ``GroupNorm`` is the layer.
 
     Parameters
     ----------

@@ -27,8 +27,8 @@ def dice_loss(
 ) -> Tensor:
     """Dice loss: 1 minus the Dice coefficient of a predicted and a true area.
 
-    For segmentation, where an area is small beside the background: correct background does not
-    count. For predictions with true positives TP, false positives FP and false negatives FN the
+    For segmentation, where an area is small compared with the background: correct background does
+    not count. For predictions with true positives TP, false positives FP and false negatives FN the
     loss is ``1 - (TP + smooth) / (TP + alpha * FP + beta * FN + smooth)``.
 
     Parameters

@@ -52,7 +52,7 @@ class LayerRecipe:
 def recipe(layer: Callable[..., Any], *sizes: object, **options: object) -> LayerRecipe:
     """Describe a layer without the sizes that follow from its input; ``build`` makes it.
 
-    So the number of input channels or features is written nowhere: change one layer, and the next
+    So you never write the number of input channels or features: change one layer, and the next one
     adapts.
 
     Parameters
@@ -147,7 +147,7 @@ def dense(outputs: int, *, bias: bool = True, **options: object) -> LayerRecipe:
 
 
 def sequential(*layers: LayerRecipe | Callable[..., Any]) -> LayerRecipe:
-    """Describe layers one after the other: each gets the result of the layer before.
+    """Describe layers in sequence: each gets the result of the previous layer.
 
     Parameters
     ----------

@@ -126,8 +126,9 @@ def log_cosh(
 ) -> Tensor:
     """Log-cosh loss, element-wise: ``log(cosh(predictions - targets))``.
 
-    A smooth relative of ``huber_loss``: close to ``d**2 / 2`` for small differences and to ``abs(d)
-    - log(2)`` for large ones. All digits are right in both ranges, and nothing overflows.
+    A smooth relative of ``huber_loss``: close to ``d**2 / 2`` for small differences and to
+    ``abs(d) - log(2)`` for large ones. It is accurate to all digits in both ranges, and does not
+    overflow.
 
     Parameters
     ----------

@@ -69,10 +69,10 @@ def segment_sum(
     ----------
     data : array_like, shape (n, ...)
     ids : array_like of int, shape (n,)
-        The segment of each row, in any order. Rows with other integers than 0 to num_segments - 1
-        are dropped.
+        The segment of each row, in any order. Rows with an id outside 0 to num_segments - 1 are
+        dropped.
     num_segments : int, optional
-        By default the greatest id plus 1, which needs ids that are not traced.
+        By default the largest id plus 1, which needs ids that are not traced.
 
     Returns
     -------
@@ -119,9 +119,9 @@ def segment_max(
     ids: ArrayLike,
     num_segments: int | None = None,
 ) -> Tensor:
-    """The greatest row of each segment, element by element; minus infinity without rows.
+    """The element-wise maximum of the rows of each segment; minus infinity without rows.
 
-    For integers a segment without rows has their least value. Rows that are equal share the
+    For integers a segment without rows has the minimum of the dtype. Rows that are equal share the
     derivative, as in ``fnp.max``. See ``segment_sum``.
 
     Examples
@@ -139,9 +139,9 @@ def segment_min(
     ids: ArrayLike,
     num_segments: int | None = None,
 ) -> Tensor:
-    """The least row of each segment, element by element; infinity without rows.
+    """The element-wise minimum of the rows of each segment; infinity without rows.
 
-    For integers a segment without rows has their greatest value. See ``segment_max``.
+    For integers a segment without rows has the maximum of the dtype. See ``segment_max``.
 
     Examples
     --------

@@ -94,7 +94,7 @@ class _Parameter:
 def from_torch(
     state_dict: Mapping[str, Any], like: Pytree, state: Pytree = None, *, strict: bool = True
 ) -> Any:
-    """Put the weights of a PyTorch module into a model of the same layers.
+    """Load the weights of a PyTorch module into a model with the same layers.
 
     Parameters
     ----------

@@ -27,10 +27,10 @@ _MOST_STEPS: Final = 10_000
 def weight_norm(
     direction: ArrayLike, length: ArrayLike = 1.0, *, axis: SupportsIndex = -1
 ) -> Tensor:
-    """Weight normalization: ``length * direction / norm(direction)``, for each output by itself.
+    """Weight normalization: ``length * direction / norm(direction)``, separately for each output.
 
-    Train the direction and the length instead of the weight: the size of a step does not depend on
-    the size of the weights then.
+    Train the direction and the length instead of the weight: then the size of a step does not
+    depend on the size of the weights.
 
     Parameters
     ----------
@@ -84,12 +84,11 @@ def spectral_norm(
     axis: SupportsIndex = -1,
     epsilon: float = 1e-12,
 ) -> tuple[Tensor, Tensor]:
-    """Spectral normalization: a weight over an estimate of its largest singular value.
+    """Spectral normalization: divide a weight by an estimate of its largest singular value.
 
     The linear map then stretches no vector, which keeps the critics of generative models smooth.
-    The estimate improves from call to call: keep ``u``, as the running statistics of a
-    ``BatchNorm`` are kept. The exact norm is ``fnp.linalg.norm(weight, 2)``, which costs a
-    decomposition.
+    The estimate improves from call to call: store ``u`` like the running statistics of a
+    ``BatchNorm``. The exact norm is ``fnp.linalg.norm(weight, 2)``, which costs a decomposition.
 
     Parameters
     ----------

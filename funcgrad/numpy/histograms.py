@@ -78,7 +78,10 @@ def bincount(
         return wrap(np.bincount(places, minlength=length))
     amounts = asarray(operand(weights, "bincount"))
     if amounts.dtype.kind == "c":
-        raise DtypeError("bincount: weights have to be real, not complex: sum both parts apart.")
+        raise DtypeError(
+            "bincount: weights have to be real, not complex: sum the real and imaginary parts"
+            " separately."
+        )
     if amounts.shape != places.shape:
         raise ShapeError(
             f"bincount: weights of the shape {amounts.shape} do not fit x, of {places.shape}."

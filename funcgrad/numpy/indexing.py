@@ -13,7 +13,7 @@ from typing import Any, Literal, SupportsIndex
 import numpy as np
 
 from funcgrad._core.specs import ShapeLike, broadcast_shapes, dtype_of, normalize_axis, shape_of
-from funcgrad._core.trace import RAW, Value, concrete
+from funcgrad._core.trace import RAW, Value, concrete, reason
 from funcgrad._core.users_values import operand
 from funcgrad._hints.lookup import answering
 from funcgrad._primitives import scatter as _s
@@ -293,7 +293,7 @@ def revealed(x: ArrayLike, operation: str, argument: str = "x") -> np.ndarray[An
     except TracerError as error:
         raise TracerError(
             f"{operation}: {argument} has to be concrete, since the shape of the result depends on"
-            f" its elements. {error}"
+            f" its elements. {reason(error, operation)}"
         ) from None
     return np.asarray(value)
 

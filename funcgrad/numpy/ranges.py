@@ -14,7 +14,7 @@ from numpy.typing import DTypeLike
 
 from funcgrad._backends.devices.placement import DeviceLike
 from funcgrad._core.specs import broadcast_shapes, normalize_axis, shape_of
-from funcgrad._core.trace import RAW, Value, concrete
+from funcgrad._core.trace import RAW, Value, concrete, reason
 from funcgrad._core.users_values import checked_dtype, operand
 from funcgrad._hints.lookup import answering
 from funcgrad._primitives.broadcasting import broadcast_to
@@ -43,7 +43,7 @@ def _concrete_number(x: ArrayLike, operation: str) -> Any:
     except TracerError as error:
         raise TracerError(
             f"{operation}: the bounds have to be concrete, since the length of the result depends"
-            f" on them. {error}"
+            f" on them. {reason(error, operation)}"
         ) from None
 
 

@@ -337,7 +337,7 @@ def _end(x: Value, dtype: np.dtype[Any]) -> Value:
 def trapezoid(
     y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axis: int = -1
 ) -> Tensor:
-    """The integral of samples by the trapezoidal rule.
+    """Integrate samples with the trapezoidal rule.
 
     Parameters
     ----------

@@ -66,9 +66,9 @@ def adam(
 ) -> Optimizer[AdamState]:
     """Adam: divide a mean of gradients by the root of the mean of their squares.
 
-    Each number moves by about the learning rate, whatever the scale of its gradient. ``adam`` is
-    the usual choice for networks, and for problems whose parameters have different scales. To
-    decay weights take ``adamw``.
+    Each element moves by about the learning rate, whatever the scale of its gradient. ``adam`` is
+    the usual choice for networks, and for problems whose parameters have different scales. For
+    weight decay use ``adamw``.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def adam(
     b1, b2 : float or 0-d tensor
         The decay rates of the two means, below 1.
     eps : float or 0-d tensor
-        A number that is added to the root of the mean square.
+        A number that is added to the root mean square.
     eps_root : float or 0-d tensor
         A number that is added under the root, which has no derivative at 0: make it positive to
         differentiate through steps at which a gradient may vanish.
@@ -122,10 +122,11 @@ def adamw(
     *,
     amsgrad: bool = False,
 ) -> Optimizer[AdamState]:
-    """Adam, and weights that decay by a fraction in each step.
+    """AdamW: Adam with decoupled weight decay.
 
-    Decay keeps weights small, which regularizes networks. A penalty in the loss would be divided by
-    Adam's root; here the decay is apart from the gradient, and so acts on all weights alike.
+    Each step shrinks the weights by a fraction, which regularizes networks. Adam would divide the
+    gradient of a penalty in the loss by its root; here the decay is separate from the gradient, so
+    it acts on all weights alike.
 
     Parameters
     ----------
@@ -331,7 +332,7 @@ def adamax(
     b2: Share = 0.999,
     eps: Size = 1e-8,
 ) -> Optimizer[MomentsState]:
-    """AdaMax: divide Adam's mean by the greatest recent gradient.
+    """AdaMax: divide Adam's mean by the largest recent gradient.
 
     The greatest magnitude replaces the root of the mean square. It suits gradients that are mostly
     zero, as embeddings have: a rare gradient is not divided by a mean that has nearly vanished.
@@ -386,7 +387,7 @@ def adabelief(
     eps: Size = 1e-16,
     eps_root: Size = 1e-16,
 ) -> Optimizer[MomentsState]:
-    """AdaBelief: Adam whose steps grow where gradients are as their mean foretells.
+    """AdaBelief: Adam with longer steps where gradients are close to their mean.
 
     The mean of squares is taken of the gradients' deviations from their mean. So a steady gradient
     makes long steps, and a noisy gradient short steps.

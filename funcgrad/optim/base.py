@@ -265,7 +265,8 @@ def _misfit(place: str, leaf: Tensor, parameter: Tensor) -> Exception:
         )
     if leaf.shape != parameter.shape:
         return ShapeError(
-            f"{place}: expected shape {parameter.shape}, as the parameter has, got {leaf.shape}."
+            f"{place}: expected shape {parameter.shape}, the shape of the parameter, got"
+            f" {leaf.shape}."
         )
     return DtypeError(
         f"{place} is of dtype {leaf.dtype}, and the parameter is of the real dtype"
@@ -407,7 +408,7 @@ def rate_at(learning_rate: LearningRate, count: Tensor) -> ArrayLike:
     if type(number) in RAW and number < 0:
         raise ArgumentError(
             f"learning_rate: a schedule returned {number} at the count {concrete(count)}. A"
-            " negative rate climbs: minimize minus the function in its place."
+            " negative rate climbs: to maximize f, minimize -f with a positive rate."
         )
     return rate
 

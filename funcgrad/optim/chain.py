@@ -155,9 +155,10 @@ def _check_chain(
 def partition(
     optimizers: Mapping[str, Optimizer[Any]], labels: Labels | None = None
 ) -> Optimizer[ChainState]:
-    """Give each parameter to one of several optimizers.
+    """Use different optimizers for different parameters.
 
-    Parts of a model may need other rules or rates, as a new head on a pretrained body.
+    Parts of a model may need different optimizers or rates, such as a new head on a pretrained
+    body.
 
     Parameters
     ----------

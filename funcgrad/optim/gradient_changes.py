@@ -66,10 +66,10 @@ def _changing(name: str, change: Change, where: Mask = None) -> Optimizer[None]:
 
 @making
 def clip(max_delta: Size) -> Optimizer[None]:
-    """Clip each number of the gradients.
+    """Clip the magnitude of each element of the gradients.
 
-    Single large numbers, as of a rare outlier, lose their weight; the direction of the gradient
-    changes. ``clip_by_norm`` preserves the direction. A complex number keeps its direction.
+    Single large elements, for example from a rare outlier, lose their weight; the direction of the
+    gradient changes. ``clip_by_norm`` preserves the direction. A complex element keeps its phase.
 
     Parameters
     ----------
@@ -94,16 +94,16 @@ def clip(max_delta: Size) -> Optimizer[None]:
 
 @making
 def clip_by_norm(max_norm: Size, per: str = "tree", eps: Size = 1e-3) -> Optimizer[None]:
-    """Shorten gradients that are too long; their direction stays.
+    """Clip the norm of the gradients, and preserve their direction.
 
-    One steep place of the objective can throw parameters far away. Recurrent networks and
-    transformers are trained with a greatest norm, often 1. An infinite gradient becomes the
+    A single steep point of the objective can throw parameters far away. Recurrent networks and
+    transformers are trained with a maximum norm, often 1. An infinite gradient becomes the
     direction of its infinite numbers, and a zero gradient stays zero: neither becomes NaN.
 
     Parameters
     ----------
     max_norm : float or 0-d tensor
-        The greatest norm.
+        The maximum norm.
     per : {"tree", "leaf", "unit"}
         Take the norm of all gradients together, of each leaf, or of each unit of a leaf. The norm
         of a unit is counted in norms of the same unit of the parameter (adaptive clipping). A unit
@@ -189,7 +189,7 @@ def _shorter_units(most: ArrayLike, eps: ArrayLike, g: Tensor, p: Tensor) -> Ten
 def scale(factor: ArrayLike) -> Optimizer[None]:
     """Multiply gradients by a number.
 
-    ``scale(-rate)`` after ``trace`` or ``ema`` makes a rule of them.
+    ``scale(-rate)`` after ``trace`` or ``ema`` turns them into an optimizer that descends.
 
     Parameters
     ----------
@@ -210,8 +210,9 @@ def scale(factor: ArrayLike) -> Optimizer[None]:
 def add_weight_decay(weight_decay: Size, mask: Mask = None) -> Optimizer[None]:
     """Add a fraction of the parameters to their gradients.
 
-    Before a rule it is the gradient of a penalty in the loss, half of ``weight_decay`` times the
-    sum of squares. Adam divides such a penalty by its root; ``adamw`` decays apart from that.
+    Before an optimizer this is the gradient of a penalty in the loss: half of ``weight_decay``
+    times the sum of squares. Adam divides such a penalty by its root; the decay of ``adamw`` is not
+    divided.
 
     Parameters
     ----------
@@ -243,7 +244,7 @@ def add_weight_decay(weight_decay: Size, mask: Mask = None) -> Optimizer[None]:
 
 @making
 def centralize() -> Optimizer[None]:
-    """Subtract the mean of each gradient with two axes or more.
+    """Subtract the mean from each gradient that has two or more axes.
 
     The mean is over all axes but the last. Centralized gradients regularize a network's weights,
     and often speed training up.
@@ -280,7 +281,7 @@ def freeze(where: Mask) -> Optimizer[None]:
     Parameters
     ----------
     where : pattern, pytree of bool, or function from params to one
-        Which parameters stay as they are; a pattern is one of ``fg.tree.partition``.
+        Which parameters stay unchanged; a pattern is one of ``fg.tree.partition``.
 
     Raises
     ------

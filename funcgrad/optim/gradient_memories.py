@@ -115,7 +115,7 @@ def trace(decay: Share, nesterov: bool = False) -> Optimizer[TraceState]:
 
 @making
 def ema(decay: Share, debias: bool = True) -> Optimizer[EmaState]:
-    """Replace gradients by the decaying mean of all gradients so far.
+    """Replace gradients by their exponential moving average.
 
     The mean has less noise than one gradient. ``ema`` does not descend: put it before or after a
     rule. For a mean of parameters see ``average_params``.
@@ -195,8 +195,8 @@ class NoiseState:
 def noise(eta: Size, gamma: Size, key: ArrayLike) -> Optimizer[NoiseState]:
     """Add normal noise to gradients; its variance falls with the number of steps.
 
-    Noise helps very deep networks out of bad places early in a run. ``noise`` does not descend: put
-    it before a rule.
+    Noise helps very deep networks out of bad regions early in a run. ``noise`` does not descend:
+    put it before an optimizer such as ``sgd``.
 
     Parameters
     ----------
@@ -288,10 +288,10 @@ def reduce_on_plateau(
     accumulation_size: Size = 1,
     min_scale: Size = 0.0,
 ) -> Optimizer[ReduceOnPlateauState]:
-    """Multiply updates by a number that falls where a value does not improve.
+    """Reduce updates by a factor when a value has stopped improving.
 
-    It is a schedule that watches the run: long steps while the loss falls, shorter steps where it
-    does not. Put it after a rule in a ``chain``. ``update`` and ``step`` take the ``value`` by
+    It is a schedule that watches the run: long steps while the loss falls, and shorter steps when
+    it stalls. Put it after a rule in a ``chain``. ``update`` and ``step`` take the ``value`` by
     name, such as the loss of the step, or the loss of data for validation.
 
     Parameters
@@ -303,7 +303,7 @@ def reduce_on_plateau(
     rtol, atol : float or 0-d tensor
         A value is better if it is below the best value by more than ``rtol |best| + atol``.
     cooldown : int or 0-d tensor
-        How many values after a fall are not counted.
+        How many values are ignored after the scale has fallen.
     accumulation_size : int or 0-d tensor
         How many values make a mean, which counts as one value: more for losses of batches.
     min_scale : float or 0-d tensor

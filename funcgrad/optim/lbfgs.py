@@ -1,4 +1,4 @@
-"""L-BFGS: steps along a quasi-Newton direction, whose length a line search finds.
+"""L-BFGS: step along a quasi-Newton direction, with a line search.
 
 >>> import funcgrad as fg
 >>> def loss(x):
@@ -182,7 +182,7 @@ def lbfgs(
     slope_rtol: Share = 1e-4,
     curv_rtol: Share = 0.9,
 ) -> Optimizer[LbfgsState]:
-    """L-BFGS: steps along a quasi-Newton direction, whose length a line search finds.
+    """L-BFGS: step along a quasi-Newton direction, with a line search.
 
     It needs the fewest steps of all optimizers here for smooth objectives without noise, such as a
     loss over all data. For losses of batches take ``adam``. ``update`` and ``step`` take two
@@ -193,9 +193,9 @@ def lbfgs(
     Parameters
     ----------
     memory_size : int
-        How many steps and changes of the gradient make the direction.
+        How many past steps and gradient changes are stored to compute the direction.
     max_linesearch_steps : int
-        How often a step evaluates the objective and its gradient at most.
+        The maximum number of evaluations of the objective and its gradient in a step.
     slope_rtol : float or 0-d tensor
         Wolfe's first condition: the objective falls at least by this share of the fall that its
         slope at the start promises.

@@ -64,7 +64,7 @@ def lookahead(
     slow_step_size: Size = 0.5,
     reset_state: bool = False,
 ) -> Optimizer[LookaheadState]:
-    """Go back a part of the way after some steps, and start again from there.
+    """Lookahead: after some fast steps go part of the way back, and start again from there.
 
     The slow steps average the fast steps, so runs are steadier at large rates. Put ``lookahead``
     around everything else, since it counts on its updates.

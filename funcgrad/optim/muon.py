@@ -115,7 +115,7 @@ def muon(
     muon_weight_dimension_numbers: DimensionNumbers = None,
     consistent_rms: Size | None = None,
 ) -> Optimizer[MuonState]:
-    """Muon: step along the nearest orthogonal matrix of a matrix's momentum; others by Adam.
+    """Muon: step matrices along the orthogonal matrix nearest to their momentum; others by Adam.
 
     A momentum matrix has few large singular values, so most directions hardly move. Muon makes all
     singular values nearly 1: a step moves a matrix equally in all directions. It trains hidden

@@ -86,7 +86,7 @@ class AverageState(EvaluationState):
 def average_params(
     optimizer: Optimizer[Any], decay: ShareOrSchedule = 0.999
 ) -> Optimizer[AverageState]:
-    """Keep a decaying mean of the parameters beside the steps of an optimizer.
+    """Keep an exponential moving average of the parameters beside an optimizer's steps.
 
     The steps do not change. The mean has less noise than the last parameters, and often predicts
     better: evaluate the model with it. Put ``average_params`` around everything else, since it
@@ -98,7 +98,7 @@ def average_params(
         The optimizer that makes the steps.
     decay : float, 0-d tensor, or schedule
         The share of the mean so far in the next mean, below 1; or a function from the number of
-        earlier steps to the share. ``lambda count: count / (count + 1.0)`` gives all steps one
+        earlier steps to the share. ``lambda count: count / (count + 1.0)`` gives all steps the same
         weight.
 
     Returns

@@ -79,7 +79,7 @@ def prodigy(
 ) -> Optimizer[ProdigyState]:
     """Prodigy: Adam whose learning rate is an estimate of the distance to the solution.
 
-    No learning rate has to be found: the estimate grows from a tiny start within some steps.
+    The learning rate needs no tuning: the estimate grows from a tiny start within some steps.
 
     Parameters
     ----------

@@ -187,7 +187,7 @@ def simplex(tree: Tree, scale: ArrayLike = 1.0) -> Tree:
     total = _scale_of("simplex", scale, vector, finite=True)
     if not vector.size:
         raise ShapeError(
-            "projections.simplex: the tree has no number, and nothing has the sum that scale says."
+            "projections.simplex: the tree has no elements, so their sum cannot be scale."
         )
     return restored(_on_simplex(vector, total))
 

@@ -257,8 +257,8 @@ def total_variation(x: ArrayLike, scale: ArrayLike = 1.0) -> Tensor:
     if v.ndim != 1:
         raise placed(
             ShapeError,
-            f"prox.total_variation: x has to be a vector, got shape {v.shape}. Map over the others"
-            " by fg.vmap.",
+            f"prox.total_variation: x has to be a vector, got shape {v.shape}. Map over further"
+            " axes with fg.vmap.",
         )
     size = _checked("total_variation", scale).astype(v.dtype)
     if v.shape[0] < 2:

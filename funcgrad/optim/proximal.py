@@ -60,12 +60,12 @@ def proximal_gradient(
     tangent_solve: Solve = direct_solve,
     failed: str = "raise",
 ) -> Tree:
-    """Minimize ``fun(x) + penalty(x)``, where the penalty is told by its proximal operator.
+    """Minimize ``fun(x) + penalty(x)``, with the proximal operator of the penalty.
 
-    Steps follow the gradient of ``fun`` and the operator, with momentum that is given up where it
-    leads back (FISTA with restarts); their size adapts. The minimum is differentiated with respect
-    to ``args`` and the values that ``fun`` and ``prox`` close over, by the equation that holds
-    there. It compiles under ``jit``, and ``vmap`` solves each example of a batch.
+    Each step applies the gradient of ``fun``, then the operator. Momentum restarts when it points
+    the wrong way (FISTA with restarts), and the step size adapts. The minimum is differentiated
+    with respect to ``args`` and the values that ``fun`` and ``prox`` close over, by the equation
+    that holds there. It compiles under ``jit``, and ``vmap`` solves each example of a batch.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def proximal_gradient(
         The solver stops if a step changes x by at most ``tol * (1 + max(abs(x)))``, for steps of
         the size 1 or less. The default is the machine epsilon to the power 0.75.
     maxiter : int
-        The greatest number of steps.
+        The maximum number of steps.
     tangent_solve : callable
         The solver of the linear system of derivatives; see ``fg.custom_root``.
     failed : {"raise", "nan"}
@@ -148,7 +148,7 @@ def proximal_gradient(
     ) -> tuple[Tensor, Tensor]:
         x, step = start
         ended = _iterated(function, x, step, close, most)
-        message = f"{name}: {most} steps are too few. Allow more by maxiter, or raise tol."
+        message = f"{name}: {most} steps were not enough to converge. Raise maxiter or tol."
         done = ended.change <= close
         solution: tuple[Tensor, Tensor] = converged_or_nan(
             (ended.x, fnp.ones_like(step)), done, message, failed

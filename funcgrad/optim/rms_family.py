@@ -158,9 +158,9 @@ def adagrad(
 ) -> Optimizer[AdagradState]:
     """Adagrad: divide gradients by the root of the sum of all their squares so far.
 
-    Steps of a number become shorter with each gradient of that number. So rare features, whose
-    gradients are mostly zero, keep long steps. Long runs of networks stall: take ``rmsprop`` or
-    ``adam`` for these.
+    The steps of an element become shorter with each of its gradients. So rare features, whose
+    gradients are mostly zero, keep long steps. Long training runs of networks stall: use
+    ``rmsprop`` or ``adam`` for them.
 
     Parameters
     ----------
@@ -224,7 +224,7 @@ def adadelta(
     weight_decay: Size = 0.0,
     weight_decay_mask: Mask = None,
 ) -> Optimizer[AdadeltaState]:
-    """Adadelta: steps in the units of the parameters, which need no learning rate.
+    """Adadelta: steps in the units of the parameters, without a learning rate to tune.
 
     Gradients are divided by the root of the mean of their squares, and multiplied by the root of
     the mean of squared earlier directions. The first steps are small, and grow by themselves.

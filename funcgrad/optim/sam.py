@@ -38,21 +38,21 @@ def sam(
     *,
     adaptive: bool = False,
 ) -> Optimizer[Any]:
-    """Step by the gradient at the worst place nearby, which leads to flat minima.
+    """Sharpness-aware minimization: step by the gradient at the worst nearby point.
 
-    Networks in flat minima often generalize better. A step costs a second gradient. ``update`` and
-    ``step`` take the ``objective`` by name: a function from parameters to a real number, for the
-    same data as ``grads``, its gradient at the parameters.
+    It leads to flat minima, where networks often generalize better. A step costs a second gradient.
+    ``update`` and ``step`` take the ``objective`` by name: a function from parameters to a real
+    number, for the same data as ``grads``, its gradient at the parameters.
 
     Parameters
     ----------
     optimizer : Optimizer
-        The optimizer that steps from the parameters, by the gradient at the other place.
+        The optimizer that steps from the parameters, by the gradient at the perturbed point.
     rho : float or 0-d tensor
-        The distance of the other place, in the norm of all parameters together.
+        The distance of the perturbed point, in the norm of all parameters together.
     adaptive : bool
-        Whether to count distances in magnitudes of parameters, number by number. Take a ``rho`` ten
-        times greater then.
+        Whether to measure distances relative to the parameters' magnitudes, element by element.
+        Then use a ``rho`` ten times greater.
 
     Returns
     -------
@@ -68,8 +68,8 @@ def sam(
 
     Notes
     -----
-    With the gradient g at p, the other place is ``p + rho g / |g|``; if ``adaptive``, it is
-    ``p + rho |p|² g / |p g|``, with products number by number. A zero gradient leads nowhere.
+    With the gradient g at p, the perturbed point is ``p + rho g / |g|``; if ``adaptive``, it is
+    ``p + rho |p|² g / |p g|``, with element-wise products. If the gradient is zero, it is p.
 
     Foret, Kleiner, Mobahi, Neyshabur, "Sharpness-aware minimization for efficiently improving
     generalization", ICLR 2021; for ``adaptive`` Kwon, Kim, Park, Choi, "ASAM", ICML 2021. As

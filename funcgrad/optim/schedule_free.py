@@ -76,7 +76,7 @@ def schedule_free(
     b1: Share = 0.9,
     weight_lr_power: Size = 2.0,
 ) -> Optimizer[ScheduleFreeState]:
-    """Let an optimizer do without a schedule, by a mean of the places that it moves to.
+    """Schedule-free: replace the learning-rate schedule by an average of the iterates.
 
     A falling rate needs the number of steps in advance. Here the mean settles instead, so a run may
     end, or go on, at any step. Put it around everything else, but inside of ``accumulate`` and
@@ -86,20 +86,20 @@ def schedule_free(
     ----------
     optimizer : Optimizer
         A rule without momentum, such as ``sgd(rate)`` or ``adamw(rate, b1=0.0)``: the mean replaces
-        momentum. The rate may rise first, as ``schedules.constant(rate, warmup=100)`` does; it is
-        not to fall.
+        momentum. The rate may rise first, as ``schedules.constant(rate, warmup=100)`` does, but it
+        must not fall.
     learning_rate : float, 0-d tensor, or schedule, optional
-        The rate that weights the places; by default the last rate of ``optimizer``, which its state
-        holds.
+        The rate that weights the iterates; by default the last rate of ``optimizer``, which its
+        state holds.
     b1 : float or 0-d tensor
         The share of the mean in the parameters, below 1.
     weight_lr_power : float or 0-d tensor
-        A place has the weight of the greatest rate so far to this power.
+        The weight of an iterate is the greatest rate so far to this power.
 
     Returns
     -------
     Optimizer
-        The parameters that it steps are the places for gradients. To evaluate a model take
+        The parameters that it steps are the points for gradients. To evaluate a model use
         ``eval_params(state, params)``.
 
     Raises
@@ -172,6 +172,7 @@ def _rate_in(state: Pytree, operation: str) -> Tensor:
     if len(rates) != 1:
         raise ArgumentError(
             f"{operation}: the state of the optimizer inside holds {len(rates)} learning rates."
-            " Say which places are weighted by: schedule_free(optimizer, learning_rate=...)."
+            " Pass the rate that weights the iterates: schedule_free(optimizer,"
+            " learning_rate=...)."
         )
     return recorded(rates[0])

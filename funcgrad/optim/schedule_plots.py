@@ -68,8 +68,8 @@ def _new_axes() -> Axes:
         from matplotlib import pyplot
     except ImportError as error:
         raise MissingPackageError(
-            "schedules.plot: Matplotlib draws, and it is not installed. Install it by"
-            " `pip install matplotlib`."
+            "schedules.plot: Matplotlib draws, and it is not installed. Install it with `pip"
+            " install matplotlib`."
         ) from error
     _, axes = pyplot.subplots()
     return axes

@@ -129,7 +129,7 @@ def lion(
 ) -> Optimizer[LionState]:
     """Lion: step along the sign of a mean of gradients.
 
-    Each number moves by the learning rate, whatever the size of its gradient. Lion remembers one
+    Each element moves by the learning rate, whatever the size of its gradient. Lion remembers one
     mean, half as much as Adam, and is used for large networks with large batches.
 
     Parameters
@@ -137,7 +137,7 @@ def lion(
     learning_rate
         See ``sgd``. Take a rate 3 to 10 times smaller than for Adam.
     b1 : float or 0-d tensor
-        The share of the past mean in the mean whose sign is taken, below 1.
+        The weight of the past mean in the mean whose sign is used, below 1.
     b2 : float or 0-d tensor
         The decay rate of the mean that is remembered, below 1.
     weight_decay, mask
@@ -201,7 +201,7 @@ def lamb(
     weight_decay: Size = 0.0,
     mask: Mask = None,
 ) -> Optimizer[LambState]:
-    """LAMB: Adam for large batches, with a step for each parameter as long as the parameter.
+    """LAMB: Adam for large batches, with each step scaled to the norm of its parameter.
 
     A large batch allows a large rate, but not for all layers: LAMB measures the step of each
     parameter by the norm of the parameter, so one rate fits all layers.

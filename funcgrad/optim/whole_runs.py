@@ -96,7 +96,7 @@ def minimize(
     tol : float
         The run ends when the norm of the gradient is at most this; by default it does all steps.
     max_steps : int
-        The greatest number of steps of this call.
+        The maximum number of steps of this call.
     run : OptimizerRun, optional
         An earlier result, to go on from its parameters and its state; ``params`` is then ignored.
     callback : callable, optional

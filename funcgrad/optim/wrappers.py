@@ -53,9 +53,10 @@ class AccumulateState:
 
 @making
 def accumulate(optimizer: Optimizer[Any], steps: Count) -> Optimizer[AccumulateState]:
-    """Step once for several gradients, by their mean; the updates in between are zero.
+    """Accumulate gradients: step once for every few calls, by the mean of their gradients.
 
-    So several small batches act as one large batch that would not fit into memory.
+    The updates in between are zero. So several small batches act as one large batch that would not
+    fit into memory.
 
     Parameters
     ----------
@@ -63,7 +64,7 @@ def accumulate(optimizer: Optimizer[Any], steps: Count) -> Optimizer[AccumulateS
         The optimizer that makes the steps. It never sees the calls in between, so its count and its
         rate follow its own steps.
     steps : int
-        How many gradients make a step.
+        The number of gradients for each step.
 
     Notes
     -----
@@ -161,7 +162,7 @@ class ApplyIfFiniteState:
 def apply_if_finite(
     optimizer: Optimizer[Any], max_consecutive_errors: Size
 ) -> Optimizer[ApplyIfFiniteState]:
-    """Leave out steps whose gradients are not all finite.
+    """Skip steps whose gradients are not all finite.
 
     One NaN in a gradient would make all parameters NaN. Such steps happen in half precision, where
     a large loss overflows.
@@ -172,8 +173,8 @@ def apply_if_finite(
         The optimizer that makes the other steps. It never sees a gradient that is not finite: its
         state stays, and the updates are zero.
     max_consecutive_errors : int or 0-d tensor
-        How many steps in a row may be left out. The next of them is made as it is, so that an error
-        that stays is seen.
+        How many steps in a row may be skipped. The next such step is made unchanged, so that a
+        persistent error becomes visible.
 
     Notes
     -----

@@ -94,8 +94,8 @@ def _read(constraint: Any, name: str) -> Constraint:
         raise placed(
             ArgumentError,
             f"{name}: a constraint is a dict {{'type': 'eq' or 'ineq', 'fun': function}} or a"
-            f" scipy.optimize.NonlinearConstraint, not {constraint!r}. Of a linear one write the"
-            " function.",
+            f" scipy.optimize.NonlinearConstraint, not {constraint!r}. Write a linear constraint as"
+            " a function.",
         )
     check_function(f"{name} with constraints", fun)
     return Constraint(fun, args if isinstance(args, tuple) else (args,), lower, upper)

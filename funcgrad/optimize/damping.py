@@ -75,7 +75,7 @@ class FitSetting(NamedTuple):
     scale : Tensor or None
         The scales of the unknowns; None takes the lengths of the Jacobian's columns.
     f_scale : Tensor or float
-        The residual from which on it counts as an outlier.
+        The size from which a residual counts as an outlier.
     """
 
     low: Any

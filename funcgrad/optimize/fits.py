@@ -85,7 +85,7 @@ def least_squares(
     tangent_solve: Solve = direct_solve,
     failed: str = "raise",
 ) -> Solution[Any]:
-    """Find the x at which the sum of squares of residuals is least.
+    """Solve a nonlinear least-squares problem: minimize the sum of squared residuals.
 
     The solver is written in funcgrad's functions: it compiles under ``jit``, solves each example
     of a batch under ``vmap``, and the solution is differentiated with respect to ``args`` and the
@@ -94,17 +94,17 @@ def least_squares(
     Parameters
     ----------
     fun : callable
-        ``fun(x, *args)`` returns the residuals, a pytree of arrays. Complex residuals count by
-        their absolute values.
+        ``fun(x, *args)`` returns the residuals, a pytree of arrays. For complex residuals the
+        squared absolute values are summed.
     x0 : pytree of real floating-point arrays
         The starting point. The derivative with respect to it is 0.
     args : tuple
         Further arguments of ``fun``; anything else than a tuple is one argument.
     method : {"lm", "dogbox", "gn"}
-        Steps of Levenberg and Marquardt, which are damped as far as is needed; dogleg steps in the
-        common part of a box and the bounds, by orthogonal factors, for problems whose normal
-        equations lose digits; or steps of Gauss and Newton, which are damped only after a step that
-        made the cost greater.
+        "lm" takes Levenberg-Marquardt steps, damped as far as needed. "dogbox" takes dogleg steps
+        within a box and the bounds, with a QR factorization: for problems whose normal equations
+        lose digits. "gn" takes Gauss-Newton steps, damped only after a step that increased the
+        cost.
     jac : callable or "sparse", optional
         ``jac(x, *args)`` returns the Jacobian that the steps take, dense or sparse, of shape (m, n)
         for the vectors of all elements. By default it is computed exactly, also where SciPy's words
@@ -120,19 +120,20 @@ def least_squares(
         The loss of a squared residual, as in SciPy: all but "linear" limit the influence of
         outliers.
     f_scale : float
-        The residual from which on it counts as an outlier.
+        The size from which a residual counts as an outlier.
     x_scale : "jac" or array_like
         The scale of the unknowns. By default a change of the units of an unknown has no effect.
     ftol, xtol, gtol : float
-        The solver stops if the cost changes by less than ``ftol`` of it, if the step is shorter
-        than ``xtol * (xtol + norm(x))``, or if no element of the gradient is above ``gtol``. For
-        derivatives of the solution choose a small ``xtol``: they are as accurate as the solution.
+        The solver stops if the cost changes by less than ``ftol`` times the cost, if the step is
+        shorter than ``xtol * (xtol + norm(x))``, or if no element of the gradient is above
+        ``gtol``. For derivatives of the solution choose a small ``xtol``: they are as accurate as
+        the solution.
     max_nfev : int, optional
-        The greatest number of evaluations; 100 for each unknown by default.
+        The maximum number of evaluations; 100 for each unknown by default.
     callback : callable, optional
         ``callback(intermediate_result)`` with a ``Solution``, or ``callback(x)``, is called after
-        each step; ``StopIteration`` stops the solver. With it Python makes the steps, also under
-        ``jit`` and ``vmap``, of one example after the other.
+        each step; ``StopIteration`` stops the solver. With a callback the steps run in Python, one
+        example after the other, also under ``jit`` and ``vmap``.
     derivative : {"implicit", "steps"}
         Differentiate the equation that holds at the solution, at the cost of one linear system, or
         the steps of the solver.
@@ -169,9 +170,9 @@ def least_squares(
     The derivative of the solution contains the second derivatives of the residuals: it is exact
     also where residuals are large. Where an unknown lies at a bound, it follows the bound.
 
-    "lm" solves normal equations also where they are ill-conditioned. Orthogonal factors gain
-    nothing on the collections of NIST and of Moré, Garbow and Hillstrom, and one digit for Hilbert
-    matrices; "dogbox" has them.
+    "lm" solves normal equations also where they are ill-conditioned. The QR factorization of
+    "dogbox" gains nothing on the collections of NIST and of Moré, Garbow and Hillstrom, and one
+    digit for Hilbert matrices.
 
     Sources: Moré, "The Levenberg-Marquardt algorithm: implementation and theory", 1978; Nielsen,
     "Damping parameter in Marquardt's method", 1999.
@@ -260,7 +261,7 @@ def _pattern(
         reason = "a function jac" if callable(jac) else "method='dogbox'"
         raise placed(
             ArgumentError,
-            f"{name}: a sparse Jacobian does not go with {reason}. Pass jac='sparse' and"
+            f"{name}: a sparse Jacobian cannot be combined with {reason}. Pass jac='sparse' and"
             " method='lm' or 'gn'.",
         )
     if jac_sparsity is None:
@@ -329,7 +330,8 @@ def _iterate(
             raise placed(
                 ShapeError,
                 f"least_squares: fun returned {len(there)} residuals at the start, and {len(r)} at"
-                " another point. Return as many everywhere, and 0 for those that do not count.",
+                " another point. Return the same number everywhere, with 0 for residuals that do"
+                " not count.",
             )
         return r
 

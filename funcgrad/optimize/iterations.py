@@ -76,7 +76,7 @@ def watch_of(
             raise placed(
                 ArgumentError,
                 f"{name}: with derivative='steps' callback is called outside of jit and vmap only,"
-                " where values are known. Leave it out there.",
+                " where values are known. Leave it out inside them.",
             )
         try:
             if takes_all:

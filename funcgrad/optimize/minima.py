@@ -85,16 +85,16 @@ def minimize(
     args : tuple
         Further arguments of ``fun``; anything else than a tuple is one argument.
     method : {"bfgs", "l-bfgs", "newton-cg", "trust-exact", "nelder-mead"}, optional
-        "bfgs", the default, learns the Hessian from gradients; "l-bfgs" does so for many unknowns.
-        "newton-cg" takes products with the Hessian, within a region in which its model holds (as
-        SciPy's trust-ncg); "trust-exact" takes the whole Hessian, for up to some hundred unknowns
-        where others get stuck. "nelder-mead" needs no derivative of a rough function.
+        "bfgs", the default, approximates the Hessian from gradients; "l-bfgs" does so for many
+        unknowns. "newton-cg" uses Hessian-vector products within a trust region (as SciPy's
+        trust-ncg); "trust-exact" uses the whole Hessian, for up to some hundred unknowns where the
+        others get stuck. "nelder-mead" uses no derivatives: for functions that are not smooth.
     jac, hess, hessp : callable, optional
         ``jac(x, *args)`` is the gradient, a tree like x; ``hess(x, *args)`` the matrix of second
         derivatives, dense or sparse, of shape (n, n) for the vector of all elements;
         ``hessp(x, p, *args)`` its product with a tree p, a tree like x. With ``jac=True`` the
-        function returns its value and the gradient. The steps take these in place of the computed
-        ones. The derivatives of the minimum follow from ``fun`` in any case.
+        function returns its value and the gradient. The steps use these instead of the computed
+        derivatives. The derivatives of the minimum follow from ``fun`` in any case.
     bounds : pair, sequence of pairs, or scipy.optimize.Bounds, optional
         A tuple ``(lower, upper)``: each is None, a number, or a pytree prefix of x. Or, as in
         SciPy, a list of a pair for each element of the array x. Steps are projected to them.
@@ -107,12 +107,12 @@ def minimize(
         and the difference of its values. The default is the machine epsilon to the power 0.5.
     callback : callable, optional
         ``callback(x)``, or ``callback(intermediate_result)`` with a ``Solution``, is called after
-        each step; ``StopIteration`` stops the solver. With it Python makes the steps, also under
-        ``jit`` and ``vmap``, of one example after the other.
+        each step; ``StopIteration`` stops the solver. With a callback the steps run in Python, one
+        example after the other, also under ``jit`` and ``vmap``.
     options : dict, optional
         ``maxiter`` and ``gtol``, another name of ``tol``.
     maxiter : int, optional
-        The greatest number of steps; 200 for each unknown by default, and 2000 at most.
+        The maximum number of steps; 200 for each unknown by default, and 2000 at most.
     derivative : {"implicit", "steps"}
         Differentiate the equation that holds at the minimum, at the cost of one linear system with
         the Hessian, or the steps of the solver.
@@ -126,8 +126,8 @@ def minimize(
     -------
     Solution
         ``x`` is a tree like ``x0``, ``fun`` the value there, ``jac`` the gradient, a tree like x.
-        ``multipliers`` has a vector for each constraint, v with ∇f + Σ v ∇c = 0: by -v falls the
-        minimum if a constraint's limit rises by 1. They are differentiated, too.
+        ``multipliers`` has a vector v for each constraint, with ∇f + Σ v ∇c = 0: adding a small d
+        to c changes the minimum by v d. They are differentiated, too.
 
     Raises
     ------
@@ -148,9 +148,9 @@ def minimize(
 
     Notes
     -----
-    Where an unknown lies at a bound, it follows the bound; where an inequality holds as an
-    equation, x stays on it. At a tie, where the slope or the multiplier is 0 at a bound, the bound
-    does not count: the derivative is the one without it.
+    An unknown at a bound moves with the bound; if an inequality holds as an equation, x stays on
+    it. At a tie, where the slope or the multiplier is 0 at a bound, the bound does not count: the
+    derivative is the one without it.
 
     Sources: Nocedal and Wright, "Numerical optimization", 2006; Conn, Gould, Toint, "Trust-region
     methods", 2000; Birgin and Martínez, "Practical augmented Lagrangian methods", 2014.

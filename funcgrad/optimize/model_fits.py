@@ -46,20 +46,20 @@ def curve_fit(
 ) -> tuple[Tensor, Tensor]:
     """Fit the parameters of a model to data by least squares.
 
-    The parameters and their covariance are differentiated with respect to the data, and the fit
-    compiles and batches; see ``least_squares``.
+    The parameters and their covariance are differentiable with respect to the data, and the fit
+    works under ``jit`` and ``vmap``; see ``least_squares``.
 
     Parameters
     ----------
     f : callable
         ``f(xdata, *parameters)`` returns an array like ``ydata``.
     xdata : pytree
-        The places of the measurements, in any form that ``f`` takes.
+        The points at which ``ydata`` was measured, in any form that ``f`` takes.
     ydata : array_like
         The measurements.
     p0 : array_like of shape (n,), optional
-        The first guess of the parameters; by default ones, as many as ``f`` takes, or the bounds
-        next to them.
+        The starting point. By default each parameter starts at 1, or at the nearest bound if 1 is
+        outside the bounds.
     sigma : array_like, optional
         The standard deviations of the measurements, of the shape of ``ydata``; or their covariance,
         of shape (m, m) for m measurements.

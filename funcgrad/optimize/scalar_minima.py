@@ -57,7 +57,7 @@ def minimize_scalar(
     fun : callable
         ``fun(x, *args)`` returns a real number; its derivative is not needed to find the minimum.
     bounds : pair of float
-        The interval in which the minimum is looked for.
+        The interval to search.
     args : tuple
         Further arguments of ``fun``; anything else than a tuple is one argument. The minimum is
         differentiated with respect to them, to the bounds and to the values that ``fun`` closes
@@ -67,7 +67,7 @@ def minimize_scalar(
         the square root of the machine epsilon: rounding hides more. Two steps of Newton's method
         follow, because derivatives need a more exact minimum.
     maxiter : int
-        The greatest number of steps.
+        The maximum number of steps.
     derivative : {"implicit", "steps"}
         Differentiate the equation that holds at the minimum, or the steps of the solver.
     failed : {"raise", "nan", "keep"}
@@ -81,7 +81,7 @@ def minimize_scalar(
     Raises
     ------
     ConvergenceError
-        The function is not finite between the bounds, or steps are too few.
+        The function is not finite between the bounds, or ``maxiter`` steps are not enough.
     ArgumentError, ShapeError, DtypeError
         The bounds are not two real numbers.
 

@@ -64,7 +64,7 @@ def root_scalar(
 ) -> Solution[Tensor]:
     """Find a root of a function of one number.
 
-    Under ``vmap`` each example is solved for itself. The root is differentiated with respect to
+    Under ``vmap`` each example has its own iteration. The root is differentiated with respect to
     ``args`` and the values that ``f`` closes over. The derivatives that a method needs are
     computed.
 
@@ -86,7 +86,7 @@ def root_scalar(
         The solver stops if the root is known to within ``xtol + rtol * abs(x)``. The default of
         ``rtol`` is 4 times the machine epsilon.
     maxiter : int
-        The greatest number of steps.
+        The maximum number of steps.
     derivative : {"implicit", "steps"}
         Differentiate the equation f(x) = 0, which costs one division, or the steps of the solver.
     failed : {"raise", "nan", "keep"}

@@ -39,7 +39,7 @@ INFEASIBLE: Final = -5
 
 MESSAGES: Final = MappingProxyType(
     {
-        RUNNING: "The greatest number of steps or evaluations is reached.",
+        RUNNING: "The maximum number of steps or evaluations is reached.",
         SMALL_SLOPE: "The gradient is below its tolerance.",
         SMALL_DECREASE: "The change of the function is below its tolerance.",
         SMALL_STEP: "The change of x is below its tolerance.",

@@ -133,7 +133,7 @@ def check_feasible(x: Vector, bounds: tuple[Vector, Vector] | None, name: str) -
         raise placed(
             ArgumentError,
             f"{name}: x0 is infeasible: its element {place}, {float(concrete(x)[place]):.6g}, lies"
-            " outside of its bounds. Start within them, as by np.clip(x0, lower, upper).",
+            " outside of its bounds. Start within them, for example at np.clip(x0, lower, upper).",
         )
 
 

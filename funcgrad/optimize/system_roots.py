@@ -76,10 +76,10 @@ def root(
         Further arguments of ``fun``; anything else than a tuple is one argument. The root is
         differentiated with respect to them, and to the values that ``fun`` closes over.
     method : {"hybr", "newton", "broyden1", "krylov", "anderson"}
-        "hybr" is Powell's: a step of Newton within a region in which the linear model holds. The
-        first choice. "newton" shortens steps that do not shrink the residual. "broyden1" computes
-        the Jacobian once, and corrects it. "krylov" never forms the Jacobian: for large systems.
-        "anderson" needs no derivative: for ``fun`` of the form g(x) - x with a contraction g.
+        "hybr", the first choice, is Powell's hybrid method: Newton steps within a trust region.
+        "newton" shortens steps that do not reduce the residual. "broyden1" computes the Jacobian
+        once, and corrects it. "krylov" never forms the Jacobian: for large systems. "anderson"
+        needs no derivative: for ``fun`` of the form g(x) - x with a contraction g.
     jac : callable, optional
         ``jac(x, *args)`` returns the matrix of derivatives that the steps take, dense or sparse, of
         shape (n, n) for the vector of all elements. By default it is computed. The derivatives of
@@ -87,8 +87,9 @@ def root(
     tol : float, optional
         Another name of ``xtol``.
     callback : callable, optional
-        ``callback(x, fun)`` is called after each step; ``StopIteration`` stops the solver. With it
-        Python makes the steps, also under ``jit`` and ``vmap``, of one example after the other.
+        ``callback(x, fun)`` is called after each step; ``StopIteration`` stops the solver. With a
+        callback the steps run in Python, one example after the other, also under ``jit`` and
+        ``vmap``.
     options : dict, optional
         ``xtol``, ``ftol`` and ``maxiter``, also ``maxfev``, by name.
     xtol : float, optional
@@ -97,7 +98,7 @@ def root(
     ftol : float, optional
         The solver stops if no element of the residual is above it; 0 by default.
     maxiter : int, optional
-        The greatest number of steps; 100 for each unknown by default, and 1000 at most.
+        The maximum number of steps; 100 for each unknown by default, and 1000 at most.
     derivative : {"implicit", "steps"}
         Differentiate the equation that holds at the root, at the cost of one linear system, or the
         steps of the solver.
@@ -165,7 +166,7 @@ def fixed_point(
     tangent_solve: Solve = direct_solve,
     failed: str = "raise",
 ) -> Solution[Any]:
-    """Find a fixed point, x = func(x), with Anderson's acceleration.
+    """Find a fixed point, x = func(x), with Anderson acceleration.
 
     Parameters
     ----------

@@ -219,7 +219,7 @@ class ChunkStep:
             return self._engine.result(task, self._waiting)
         except KilledError as error:
             raise ChunkError(
-                f"{self._caller.operation}: chunk {index} was lost with each worker that had it,"
+                f"{self._caller.operation}: chunk {index} was lost with each worker that held it,"
                 f" {error}. It may need more memory than a worker has: cut smaller chunks, or look"
                 " at the workers' logs.",
                 index,

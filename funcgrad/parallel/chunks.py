@@ -55,7 +55,7 @@ def raw_leaves(operation: str, tree: object) -> tuple[list[Value], Structure]:
     LeafError, DtypeError
         A leaf is not an array.
     TracerError
-        A leaf is followed by a transformation.
+        A leaf is traced by a transformation.
     DeviceError
         A leaf is on a device.
     """
@@ -70,7 +70,7 @@ def _raw(operation: str, leaf: object) -> Value:
         if value._trace.is_remote:
             raise DeviceError(
                 f"{operation}: an argument is on {value._trace.title}, and workers compute on the"
-                " host. Copy it by fg.get."
+                " host. Copy it with fg.get."
             )
         raise TracerError(
             f"{operation}: an argument is traced by a transformation around the call, but workers"

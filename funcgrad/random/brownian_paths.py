@@ -81,13 +81,14 @@ def brownian(
 ) -> Any:
     """Compute a path of Brownian motion at any times: a function of the key and the interval.
 
-    The path is the same wherever it is asked for: at one time or many, inside ``jit`` or a loop.
-    So finer steps see the same path, and ``fg.integrate.solve_sde`` with this key uses it.
+    The path is the same however it is evaluated: at one time or many, inside ``jit`` or a loop. So
+    finer steps see the same path, and ``fg.integrate.solve_sde`` with this key uses it.
 
     Parameters
     ----------
     key : key
-        Determines the path. Asking again does not count as a second use in ``check_keys``.
+        Determines the path. Evaluating the path again does not count as a second use in
+        ``check_keys``.
     t : array_like of float
         Times from ``t0`` to ``t1``.
     shape : int or tuple of int
@@ -121,14 +122,14 @@ def brownian(
     A path has no derivative with respect to the time: it is 0 here. With respect to ``t0`` and
     ``t1`` the path is a scaled one, ``sqrt(t1 - t0)`` times the path over [0, 1].
 
-    The interval is cut in two 16 times, and within one of the 65,536 pieces the path is drawn
-    once more: the values at any times have exactly the distribution of Brownian motion if no
-    piece contains two of them. Times that are multiples of ``(t1 - t0) / 2**k`` with k ≤ 16 are
-    always exact. The halves of an interval follow from its increment and its space-time area:
-    Foster, Lyons, Oberhauser, "An optimal polynomial approximation of Brownian motion", SIAM
-    J. Numerical Analysis 58, 2020. A tree by a cipher: Salmon and others (see the README); virtual
-    trees: Gaines and Lyons, "Variable step size control in the numerical solution of stochastic
-    differential equations", SIAM J. Appl. Math. 57, 1997.
+    The interval is halved 16 times, and within one of the 65,536 pieces the path is drawn once
+    more: the values at any times have exactly the distribution of Brownian motion if no piece
+    contains two of them. Times that are multiples of ``(t1 - t0) / 2**k`` with k ≤ 16 are always
+    exact. The halves of an interval follow from its increment and its space-time area: Foster,
+    Lyons, Oberhauser, "An optimal polynomial approximation of Brownian motion", SIAM J. Numerical
+    Analysis 58, 2020. A tree by a cipher: Salmon and others (see the README); virtual trees: Gaines
+    and Lyons, "Variable step size control in the numerical solution of stochastic differential
+    equations", SIAM J. Appl. Math. 57, 1997.
 
     Examples
     --------

@@ -276,7 +276,7 @@ def multinomial(
     shape: ShapeLike | None = None,
     dtype: DTypeLike = np.int64,
 ) -> Tensor:
-    """Draw from the multinomial distribution: the number of ``n`` trials that end in each class.
+    """Draw from the multinomial distribution: how many of ``n`` trials end in each class.
 
     Parameters
     ----------

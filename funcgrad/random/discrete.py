@@ -165,7 +165,7 @@ def _modulo(x: Value) -> Tensor:
 def permutation(
     key: ArrayLike, x: ArrayLike, axis: SupportsIndex = 0, independent: bool = False
 ) -> Tensor:
-    """Put the elements of an array, or the integers below n, in random order.
+    """Permute the elements of an array, or the integers below n, at random.
 
     Parameters
     ----------

@@ -294,7 +294,7 @@ def t(
     loc: ArrayLike = 0.0,
     scale: ArrayLike = 1.0,
 ) -> Tensor:
-    """Draw from Student's t-distribution: a normal variable over the root of a gamma variable.
+    """Draw from Student's t-distribution, with ``df`` degrees of freedom.
 
     Parameters
     ----------
@@ -431,7 +431,7 @@ def dirichlet(
     shape: ShapeLike | None = None,
     dtype: DTypeLike = np.float64,
 ) -> Tensor:
-    """Draw from the Dirichlet distribution: vectors of shares, which add up to 1.
+    """Draw from the Dirichlet distribution: vectors of probabilities that sum to 1.
 
     Parameters
     ----------

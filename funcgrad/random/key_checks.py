@@ -22,7 +22,7 @@ from funcgrad.tensor.tensor import Tensor, wrap
 
 @contextmanager
 def check_keys() -> Iterator[None]:
-    """Within this context, raise an error when a key is used twice for random numbers.
+    """Raise an error when a key is used twice for random numbers within this context.
 
     Yields
     ------
@@ -80,7 +80,7 @@ def check_keys() -> Iterator[None]:
 
 
 def again(key: ArrayLike) -> Tensor:
-    """Mark a key as used again on purpose, such as for equal noise in two places.
+    """Mark a key as reused on purpose, such as for equal noise in two places.
 
     Parameters
     ----------

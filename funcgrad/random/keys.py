@@ -162,7 +162,7 @@ def named(key: ArrayLike, name: str) -> Tensor:
 
 @answering
 def bits(key: ArrayLike, shape: ShapeLike = ()) -> Tensor:
-    """Uniformly distributed 64-bit words.
+    """Draw uniformly distributed 64-bit words.
 
     Parameters
     ----------

@@ -236,7 +236,7 @@ def pareto(
     shape, dtype
         As for ``laplace``; by default the shape to which the parameters broadcast.
     scale : array_like
-        The least possible sample.
+        The minimum of the distribution.
 
     Returns
     -------
@@ -305,8 +305,8 @@ def triangular(
     ----------
     key : key
     left, mode, right : array_like
-        The least sample, the most probable and the greatest: ``left <= mode <= right``. Samples are
-        differentiable with respect to all three.
+        The minimum, the mode and the maximum: ``left <= mode <= right``. Samples are differentiable
+        with respect to all three.
     shape, dtype
         As for ``laplace``; by default the shape to which the parameters broadcast.
 

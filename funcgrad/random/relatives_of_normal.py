@@ -98,8 +98,8 @@ def generalized_normal(
 ) -> Tensor:
     """Draw from the generalized normal distribution, with density ∝ ``exp(-abs(x) ** p)``.
 
-    With ``p=1`` it is the Laplace distribution, with ``p=2`` the normal one of variance 1/2, and a
-    great ``p`` is nearly uniform over [-1, 1].
+    With ``p=1`` it is the Laplace distribution, with ``p=2`` the normal distribution of variance
+    1/2, and for large ``p`` it is nearly uniform over [-1, 1].
 
     Parameters
     ----------
@@ -147,7 +147,7 @@ def ball(
     shape: ShapeLike = (),
     dtype: DTypeLike = np.float64,
 ) -> Tensor:
-    """Draw points from the inside of a unit ball, uniformly.
+    """Draw points uniformly from the inside of a unit ball.
 
     Parameters
     ----------

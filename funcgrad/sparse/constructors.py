@@ -28,7 +28,7 @@ from funcgrad.tensor.tensor import wrap
 def array(
     data: ArrayLike, indices: ArrayLike, indptr: ArrayLike, shape: tuple[int, int]
 ) -> SparseArray:
-    """Make a sparse matrix of its compressed rows, as ``scipy.sparse.csr_array`` stores them.
+    """Make a sparse matrix from its compressed rows, as ``scipy.sparse.csr_array`` stores them.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ def diags(
     offsets: int | Sequence[int] = 0,
     shape: tuple[int, int] | None = None,
 ) -> SparseArray:
-    """Make a matrix of its diagonals, as ``scipy.sparse.diags_array`` does.
+    """Make a matrix from its diagonals, as ``scipy.sparse.diags_array`` does.
 
     Parameters
     ----------
@@ -245,7 +245,7 @@ def _operand(x: Any, operation: str) -> SparseArray:
 
 
 def kron(a: Any, b: Any) -> SparseArray:
-    """The Kronecker product of two matrices, which is differentiated with respect to both.
+    """Return the Kronecker product of two matrices, differentiable with respect to both.
 
     Examples
     --------
@@ -266,7 +266,7 @@ def kron(a: Any, b: Any) -> SparseArray:
 
 
 def block_array(blocks: Sequence[Sequence[Any]]) -> SparseArray:
-    """Put matrices together as the blocks of one; None stands for zeros.
+    """Build a matrix from blocks; None stands for a block of zeros.
 
     Raises
     ------
@@ -324,7 +324,7 @@ def _common(sizes: Sequence[int], side: str, number: int) -> int:
 def random(
     key: ArrayLike, m: int, n: int, density: float = 0.01, dtype: DTypeLike = float
 ) -> SparseArray:
-    """Make a matrix with uniform elements at random places; the key has to be concrete.
+    """Draw a matrix with uniform elements at random positions; the key has to be concrete.
 
     Parameters
     ----------

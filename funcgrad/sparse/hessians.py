@@ -100,8 +100,9 @@ def hessian(
 ) -> SparseHessian:
     """Transform a scalar function into one that returns its Hessian as a sparse matrix.
 
-    The Hessian of a sum of terms is zero for two elements that share no term. This finds the other
-    pairs, and computes them with a few Hessian-vector products. The result is symmetric to the bit.
+    If a function is a sum of terms, the Hessian is zero for two elements that share no term. This
+    function finds the other pairs, and computes them with a few Hessian-vector products. The result
+    is exactly symmetric.
 
     Parameters
     ----------

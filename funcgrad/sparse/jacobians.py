@@ -42,9 +42,9 @@ def jacobian(
     """Transform a function into one that returns its Jacobian as a sparse matrix.
 
     Most elements of the Jacobian of a discretized equation, a chain or a network of parts are zero.
-    This finds the others, and computes them with a few products: as many as there are colors of
-    columns or rows, instead of one for each column. Use it in place of ``jacfwd`` if a result
-    depends on few elements of the arguments.
+    This function finds the nonzero elements, and computes them with a few products: one for each
+    color of the columns or rows, instead of one for each column. Use it instead of ``jacfwd`` if
+    each result depends on few elements of the arguments.
 
     Parameters
     ----------
@@ -56,8 +56,8 @@ def jacobian(
         The elements that may be nonzero, with a row for each element of the result. By default it
         is detected.
     mode : {"forward", "reverse", "both"}, optional
-        Whether to color columns (forward products), rows (reverse products), or some rows and for
-        the others columns. By default the cheapest.
+        Whether to color columns (forward products), rows (reverse products), or some rows and the
+        columns of the other rows. By default the cheapest.
     holomorphic : bool
         As for ``jacfwd``.
     verify : bool

@@ -38,8 +38,8 @@ def jacobian_operator(f: Callable[..., Any]) -> Callable[[Any], Any]:
     Returns
     -------
     callable
-        From the argument to a ``scipy.sparse.linalg.LinearOperator`` between vectors: the leaves of
-        the trees, one after another.
+        It takes the argument of ``f`` and returns a ``scipy.sparse.linalg.LinearOperator`` on
+        vectors: the leaves of the trees, one after another.
 
     Raises
     ------
@@ -99,7 +99,8 @@ def hessian_operator(f: Callable[..., Any]) -> Callable[[Any], Any]:
     Returns
     -------
     callable
-        From the argument to a symmetric ``scipy.sparse.linalg.LinearOperator``.
+        It takes the argument of ``f`` and returns a symmetric
+        ``scipy.sparse.linalg.LinearOperator``.
 
     Raises
     ------

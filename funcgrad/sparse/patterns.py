@@ -68,11 +68,11 @@ class Leaf(NamedTuple):
 
 
 class Pattern:
-    """The places of a Jacobian or Hessian that may be nonzero.
+    """The sparsity pattern of a Jacobian or Hessian: the elements that may be nonzero.
 
     Rows are the elements of the result, and columns the elements of the arguments, in the order of
     the leaves of their pytrees, and in C order within a leaf. Functions return patterns; make one
-    of a matrix of your own by ``Pattern.of``. Patterns are immutable, can be compared and hashed,
+    from your own matrix with ``Pattern.of``. Patterns are immutable, can be compared and hashed,
     and are pytrees without leaves, so functions under ``jit`` can take and return them. Such
     programs can be saved.
 
@@ -122,9 +122,9 @@ class Pattern:
 
     @classmethod
     def of(cls, matrix: PatternLike) -> Pattern:
-        """Make a pattern of the nonzeros of a SciPy sparse array or a two-dimensional array.
+        """Make a pattern from the nonzeros of a SciPy sparse array or a two-dimensional array.
 
-        Elements that a sparse array stores count as nonzeros, also if they are 0.
+        All elements that a sparse array stores count as nonzeros, even if they are 0.
 
         Raises
         ------

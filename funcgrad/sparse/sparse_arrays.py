@@ -94,8 +94,9 @@ class SparseArray:
             if name in _OPERATORS and inputs[-1] is self:
                 return getattr(self, _OPERATORS[name])(inputs[0])
         raise ArgumentError(
-            f"np.{name} of a sparse array is not there: it would be dense, or has no rule. Write"
-            f" np.{name} of A.toarray(), or A.map(f) for an elementwise function with f(0) = 0."
+            f"np.{name} of a sparse array is not available: the result would be dense, or there is"
+            f" no rule. Write np.{name} of A.toarray(), or A.map(f) for an elementwise function"
+            " with f(0) = 0."
         )
 
     def __array_function__(
@@ -105,7 +106,7 @@ class SparseArray:
         short = function.__name__
         name = f"{function.__module__.replace('numpy', 'np')}.{short}"
         fix = f"A.{short}(...)" if hasattr(SparseArray, short) else f"{name} of A.toarray()"
-        raise ArgumentError(f"{name} of a sparse array is not there. Write {fix}.")
+        raise ArgumentError(f"{name} of a sparse array is not available. Write {fix}.")
 
     @property
     def shape(self) -> Shape:
@@ -390,7 +391,7 @@ class SparseArray:
 
 
 def from_scipy(matrix: Any) -> SparseArray:
-    """Make a sparse array of one of SciPy's, of any format; elements stored twice are added up.
+    """Convert a SciPy sparse array of any format; duplicate elements are summed.
 
     Examples
     --------

@@ -26,6 +26,9 @@ from funcgrad.errors import (
 )
 from funcgrad.tensor.array_attributes import AbsentAttributes
 
+TRUTH: Final = "bool(t), or `if` and `while` on it"
+"""How errors name the use of a tensor as a truth value."""
+
 
 class Conversions(AbsentAttributes):
     """The conversions of a tensor to other types."""
@@ -76,7 +79,7 @@ class Conversions(AbsentAttributes):
         raise NotImplementedError
 
     def __bool__(self) -> bool:
-        value = self._reveal("bool(t), or `if` and `while` on it", exact=False)
+        value = self._reveal(TRUTH, exact=False)
         if shape_of(value) and np.size(value) != 1:
             raise ShapeError(
                 f"The truth value of a tensor of shape {self.shape} is ambiguous: use t.any() or"

@@ -267,7 +267,7 @@ class Tensor(ArrayMethods, Conversions):
 
     def __len__(self) -> int:
         if not self.ndim:
-            raise UnsizedError("len() of a tensor without axes (0-d).")
+            raise UnsizedError("A tensor without axes (0-d) has no len().")
         return self.shape[0]
 
     def __iter__(self) -> Iterator[Tensor]:

@@ -134,8 +134,8 @@ def _packages() -> tuple[ModuleType, ModuleType]:
         import pytest
     except ImportError as error:
         raise MissingPackageError(
-            f"holds: it makes tests of {error.name}, which is not installed. Install it by"
-            f" `pip install {error.name}`, or call laws without it: laws.taylor(f, (x,))."
+            f"holds: it makes tests of {error.name}, which is not installed. Install it with `pip"
+            f" install {error.name}`, or call laws without it: laws.taylor(f, (x,))."
         ) from error
     return hypothesis, pytest
 

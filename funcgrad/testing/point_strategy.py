@@ -243,7 +243,7 @@ def points(f: Callable[..., Any], *specs: Any, margin: float = 1e-3) -> Any:
         from hypothesis import strategies as st
     except ImportError as error:
         raise MissingPackageError(
-            "points: hypothesis is not installed. Install it by `pip install hypothesis`."
+            "points: hypothesis is not installed. Install it with `pip install hypothesis`."
         ) from error
     leaves, structure = pytrees.flatten(tuple(specs))
     examples = [_example(leaf) for leaf in leaves]

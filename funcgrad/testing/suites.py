@@ -403,7 +403,7 @@ def _tree(layer: Pytree) -> None:
     for path, leaf in zip(structure.paths(), leaves, strict=True):
         if not isinstance(leaf, Tensor):
             raise CheckError(
-                f"the layer{path} is a {type(leaf).__name__}, not a tensor. Convert parameters by"
+                f"the layer{path} is a {type(leaf).__name__}, not a tensor. Convert parameters with"
                 " fg.tensor, and declare options as fg.static_field()."
             )
     again = pytrees.unflatten(structure, leaves)

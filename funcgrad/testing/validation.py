@@ -10,7 +10,7 @@ from funcgrad._hooks.requested_checks import VALIDATED
 
 @contextmanager
 def validated() -> Iterator[None]:
-    """Check the compiler: try each of its passes on values, while functions are compiled.
+    """Check each pass of the compiler on values while functions are compiled.
 
     ``jit`` rewrites a program by passes before it runs. Within this context each program is run
     before and after each pass, on draws from the samples that operations declare and on edges (NaN,

@@ -71,12 +71,12 @@ CASES: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] = {
     "xs without an axis": (
         lambda x: fg.scan(lambda c, x: (c, None), x, (XS, ONE)),
         ShapeError,
-        r"scan: xs\[1\] is a single number, and has no axis to go through",
+        r"scan: xs\[1\] is a single number, and has no axis to loop over",
     ),
     "neither xs nor length": (
         lambda x: fg.scan(lambda c, x: (c, None), x),
         ArgumentError,
-        "scan: there is nothing to go through. Say how many steps with length=",
+        "scan: there is nothing to loop over. Pass the number of steps as length=",
     ),
     "a negative length": (
         lambda x: fg.scan(lambda c, x: (c, None), x, length=-1),
@@ -141,7 +141,7 @@ CASES: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] = {
     "a map over nothing": (
         lambda x: fg.map(fnp.sin, None),
         ArgumentError,
-        "map: there is nothing to go through. xs has no array",
+        "map: there is nothing to loop over. xs has no array",
     ),
     "no branch": (
         lambda x: fg.switch(0, [], x),
@@ -151,7 +151,7 @@ CASES: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] = {
     "an index that is a truth value": (
         lambda x: fg.switch(x > 0, [fnp.sin, fnp.cos], x),
         DtypeError,
-        "switch: the index has to be an integer, got bool. By a truth value fg.cond chooses",
+        "switch: the index has to be an integer, got bool. To choose by a truth value, use fg.cond",
     ),
     "an index of several": (
         lambda x: fg.switch(fnp.arange(2), [fnp.sin, fnp.cos], x),
@@ -217,7 +217,7 @@ CASES: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] = {
     "associative trees": (
         lambda x: fg.associative_scan(lambda a, b: (a, b), XS * x),
         TreeError,
-        "associative_scan: fn returns .* and elems is",
+        "associative_scan: fn has to return a tree like elems, .* but returned",
     ),
     "associative nothing": (
         lambda x: fg.associative_scan(lambda a, b: a, ()),
@@ -275,7 +275,7 @@ def test_a_look_at_a_number_inside_of_a_body_names_the_line_and_the_remedy() -> 
     total = fg.scan(body, 0.0, XS)[0]
     assert float(total) == 5.0  # where it runs as Python, it may look
     message = (
-        r"fg.scan: a traced value is used in Python, as by if, while.*fg.cond or"
+        r"fg.scan: a traced value is used in Python, as in if, while.*fg.cond or"
         r" fnp.where.*At test_refusals.py:\d+"
     )
     with pytest.raises(TracerError, match=message):
@@ -295,7 +295,7 @@ def test_a_probe_inside_of_a_body_that_is_staged_is_refused() -> None:
 
     gradient, found = fg.grad(f, probes=("inside", "outside"))(2.0)
     assert {name: float(g) for name, g in found.items()} == {"inside": 1.0, "outside": 1.0}
-    with pytest.raises(TracerError, match=r"fg.scan: probe inside: .*Mark the result of the loop"):
+    with pytest.raises(TracerError, match=r"fg.scan: probe inside: .*Name the result of the loop"):
         fg.jit(fg.grad(f, probes=("inside",)))(2.0)
     gradient, found = fg.jit(fg.grad(f, probes=("outside",)))(2.0)
     assert (float(gradient), float(found["outside"])) == (1.0, 1.0)
@@ -317,7 +317,7 @@ def test_what_steps_give_has_to_be_of_one_kind() -> None:
         state["n"] += 1
         return c, fnp.ones(state["n"])
 
-    with pytest.raises(ShapeError, match=r"scan: what the steps give has to be of one kind"):
+    with pytest.raises(ShapeError, match=r"scan: the results of the steps have to have one shape"):
         fg.scan(odd, 0.0, XS)
     state["n"] = 0
 
@@ -325,7 +325,7 @@ def test_what_steps_give_has_to_be_of_one_kind() -> None:
         state["n"] += 1
         return c, (c, c) if state["n"] > 1 else c
 
-    with pytest.raises(TreeError, match=r"scan: what a step gives.*All steps have to give"):
+    with pytest.raises(TreeError, match=r"scan: the result of a step.*All steps have to return"):
         fg.scan(other, 0.0, XS)
 
 

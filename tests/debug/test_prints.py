@@ -134,9 +134,9 @@ def test_the_derivative_is_the_functions():
 
 
 def test_wrong_arguments_are_explained():
-    with pytest.raises(ArgumentError, match="has to be a text"):
+    with pytest.raises(ArgumentError, match="has to be a string"):
         debug.print(fg.tensor(1.0))
-    with pytest.raises(ArgumentError, match="has a place without a value: 'x'"):
+    with pytest.raises(ArgumentError, match="has a field without a value: 'x'"):
         debug.print("{x}", y=1.0)
-    with pytest.raises(ArgumentError, match="has a place without a value: Replacement index 1"):
+    with pytest.raises(ArgumentError, match="has a field without a value: Replacement index 1"):
         debug.print("{} {}", 1.0)

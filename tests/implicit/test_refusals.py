@@ -144,7 +144,7 @@ CASES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "an equation that looks at numbers and closes over traced values": (
         lambda: _slope(lambda a: _root(lambda x: x - a if x > 0 else x + a)),
         TracerError,
-        "custom_root: the function branches on values, as by if or float.*closes over a traced"
+        "custom_root: the function branches on values, as with if or float.*closes over a traced"
         " value.*as a parameter of fg.implicit.root",
     ),
     "an equation that cannot be staged": (

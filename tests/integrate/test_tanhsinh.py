@@ -152,7 +152,7 @@ def test_batches_and_closed_values() -> None:
 
 
 REFUSED: dict[str, tuple[dict[str, Any], type[FuncgradError], str]] = {
-    "callback": ({"callback": print}, ArgumentError, "callback is not called here"),
+    "callback": ({"callback": print}, ArgumentError, "callback is not supported"),
     "levels": ({"maxlevel": -1}, ArgumentError, "maxlevel has to be"),
     "minlevel": ({"minlevel": 0.5}, ArgumentError, "minlevel has to be"),
     "rtol": ({"rtol": -1.0}, ArgumentError, "rtol has to be a number >= 0"),

@@ -198,7 +198,7 @@ def test_empty_trees():
             if project is not p.simplex:
                 leaves = fg.tree.leaves(project(tree, 1.0))
                 assert [leaf.size for leaf in leaves] == [0] * len(leaves)
-        with pytest.raises(ShapeError, match="the tree has no number"):
+        with pytest.raises(ShapeError, match="the tree has no elements"):
             p.simplex(tree)
 
 

@@ -146,5 +146,5 @@ def test_a_schedule_is_plotted():
 
 def test_a_plot_without_matplotlib_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(MissingPackageError, match=r"Install it by `pip install matplotlib"):
+    with pytest.raises(MissingPackageError, match=r"Install it with `pip install matplotlib"):
         schedules.plot(schedules.constant(0.1), 5)

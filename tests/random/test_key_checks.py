@@ -369,7 +369,7 @@ def test_a_program_that_draws_twice_from_one_variable_is_a_warning() -> None:
     def twice(key: Any) -> Any:
         return random.normal(key) + random.uniform(key, 3)
 
-    lines = rf"twice draws from one key twice, at {HERE} and at {HERE}"
+    lines = rf"twice uses one key twice, at {HERE} and at {HERE}"
     with pytest.warns(KeyReuseWarning, match=lines):
         fg.program(twice)(KEY)
     with pytest.warns(KeyReuseWarning, match=f"^jit: {lines}"):

@@ -241,7 +241,7 @@ REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
     "plus a number": (lambda A: A + 1.0, r"would be dense. Write A.toarray\(\) \+ x"),
     "minus by NumPy": (lambda A: np.ones((4, 5)) - A, r"Write x - A\.toarray\(\)"),
     "function by fnp": (lambda A: fnp.linalg.norm(A), r"norm: .*A\.toarray\(\)"),
-    "function by NumPy": (np.sum, r"np\.sum of a sparse array is not there. Write A\.sum\("),
+    "function by NumPy": (np.sum, r"np\.sum of a sparse array is not available. Write A\.sum\("),
     "in a module of NumPy": (np.linalg.det, r"Write np\.linalg\.det of A\.toarray\(\)"),
     "several": (lambda A: np.vstack([np.ones(5), A]), r"np\.vstack of a sparse array"),
     "cosine": (np.cos, r"np\.cos of A\.toarray\(\)"),

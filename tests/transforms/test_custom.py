@@ -445,7 +445,7 @@ BAD_RULES = (
     (
         rule_of("jvp", lambda p, t: (p[0], t[0][None])),
         ShapeError,
-        "custom_jvp product: tangent: expected shape (), as the result's, got (1,)",
+        "custom_jvp product: tangent: expected shape (), the shape of the result, got (1,)",
     ),
     (
         rule_of("jvp", lambda p, t: (p[0] + t[0], t[0])),
@@ -481,7 +481,7 @@ BAD_RULES = (
     (
         rule_of("vjp", save, lambda r, ct: (ct[None], ct)),
         ShapeError,
-        "custom_vjp product: cotangent[0]: expected shape (), as the argument's, got (1,)",
+        "custom_vjp product: cotangent[0]: expected shape (), the shape of the argument, got (1,)",
     ),
     (
         rule_of("vjp", save, lambda r, ct: ("text", ct)),
@@ -510,7 +510,7 @@ def test_rules_are_given_once_and_have_to_be_there() -> None:
     with pytest.raises(FunctionError, match="custom_jvp <lambda>: rule: expected a function"):
         g.defjvp(3)  # type: ignore[arg-type]
     g.defjvp(lambda p, t: (p[0], t[0]))
-    with pytest.raises(DifferentiationError, match="has its rule already"):
+    with pytest.raises(DifferentiationError, match="already has a rule"):
         g.defjvp(lambda p, t: (p[0], t[0]))
 
 

@@ -259,7 +259,7 @@ def test_shapes_and_dtypes_are_no_guards() -> None:
 
 def test_arrays_cannot_be_looked_at() -> None:
     for look in (np.array, fg.Tensor.tolist, lambda x: fnp.ones(3)[x > 0], lambda x: x.item(0)):
-        with pytest.raises(TracerError, match="this array is being staged"):
+        with pytest.raises(TracerError, match=r"[Tt]his array is being staged"):
             fg.program(look)(POINT)
     with pytest.raises((TracerError, ShapeError)):
         fg.program(bool)(POINT)

@@ -126,8 +126,8 @@ class Device(Trace):
             value = value._reveal(operation, exact=True)
         if type(value) not in RAW:
             raise TracerError(
-                f"{operation}: the tensor is followed by a transformation. Put its arguments on the"
-                " device, or the result, outside of the transformed function."
+                f"{operation}: the tensor is traced by a transformation. Put the arguments or the"
+                " result on the device outside the transformed function."
             )
         array = np.asarray(value)
         if self.backend is None:
@@ -147,7 +147,7 @@ class Device(Trace):
         """
         read = getattr(self.backend, "imported", None)
         if read is None:
-            raise DlpackError(f"{operation}: {self.name} reads main memory alone.")
+            raise DlpackError(f"{operation}: {self.name} reads main memory only.")
         try:
             handle, shape, dtype = read(array)
         except (BufferError, RuntimeError) as error:
@@ -312,7 +312,7 @@ class Device(Trace):
         here = f"a value of {described(mine[0])}" if mine else f"the operation is on {self.name}"
         raise DeviceError(
             f"{operation}: {here}, another value of {described(held)}. The values of an operation"
-            f" have to be on one device: copy one of them, by fg.put(x, {self.name!r})."
+            f" have to be on one device: copy one of them with fg.put(x, {self.name!r})."
         )
 
     def _keep(self, key: Hashable, ready: _Ready) -> _Ready:
@@ -351,7 +351,7 @@ class Device(Trace):
         if not self.calls_host:
             raise DeviceError(
                 f"{self.name} cannot compute {names}{where}, and its values were put there with"
-                ' host="never". Put them there without it, or copy them by fg.get first.'
+                ' host="never". Put them there without it, or copy them with fg.get first.'
             )
         if names not in self._told:
             self._told.add(names)

@@ -155,7 +155,7 @@ def put(tree: T, device: DeviceLike, host: Literal["callback", "never"] = "callb
     LeafError
         A leaf is not an array.
     TracerError
-        A leaf is followed by a transformation.
+        A leaf is traced by a transformation.
 
     Notes
     -----
@@ -191,7 +191,7 @@ def get(tree: T) -> T:
     LeafError
         A leaf is not an array.
     TracerError
-        A leaf is followed by a transformation.
+        A leaf is traced by a transformation.
 
     Examples
     --------

@@ -197,8 +197,8 @@ def _to_order(of_order: Callable[[], Primitive], name: str) -> Callable[..., Val
     def factor(_: Value, v: Value, z: Value) -> Value:
         if dtype_of(z).kind == "c":
             raise DifferentiationError(
-                f"{name}: the derivative with respect to the order is available for real"
-                " arguments; hold the order constant by fg.stop_gradient, or pass z.real."
+                f"{name}: the derivative with respect to the order is available for real arguments;"
+                " hold the order constant with fg.stop_gradient, or pass z.real."
             )
         return of_order()(v, z, order=1)
 

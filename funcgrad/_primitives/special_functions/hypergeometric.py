@@ -20,7 +20,7 @@ from funcgrad._primitives.special_functions.scipys import evaluated_by_scipy, no
 
 __all__ = ["hyp0f1", "hyp1f1", "hyp2f1", "hyperu"]
 
-_REMEDY = "Hold it constant by fg.stop_gradient, or write its series, which fg differentiates."
+_REMEDY = "Hold it constant with fg.stop_gradient, or write its series, which fg differentiates."
 
 
 def _slope(a: Value, factor: Value, higher: Value) -> Value:

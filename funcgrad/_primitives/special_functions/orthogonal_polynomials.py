@@ -30,7 +30,7 @@ __all__ = [
     "eval_legendre",
 ]
 
-_REMEDY = "Hold it constant by fg.stop_gradient."
+_REMEDY = "Hold it constant with fg.stop_gradient."
 Slope = Callable[..., Value]
 
 

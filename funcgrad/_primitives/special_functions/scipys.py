@@ -47,8 +47,8 @@ def scipy_special(name: str) -> Any:
         import scipy.special
     except ImportError as error:
         raise MissingPackageError(
-            f"{name}: SciPy evaluates this function, and it is not installed. Install it by"
-            " `pip install scipy`."
+            f"{name}: SciPy evaluates this function, and it is not installed. Install it with `pip"
+            " install scipy`."
         ) from error
     return scipy.special
 

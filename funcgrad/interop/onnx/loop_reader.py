@@ -122,7 +122,7 @@ def _no_rows(node: OperatorNode, info: Any) -> Value:
 
 def _scanned(node: OperatorNode, *inputs: Value) -> tuple[Value, ...]:
     if node.version < 9:
-        raise node.unread("scans of batches, before version 9, are not there")
+        raise node.unread("scans of batches, before version 9, are not supported")
     through = node.get("num_scan_inputs")
     start, arrays = inputs[: len(inputs) - through], inputs[len(inputs) - through :]
     axes = node.get("scan_input_axes") or [0] * through

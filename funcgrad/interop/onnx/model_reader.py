@@ -215,14 +215,14 @@ class _Reader:
         missing = sorted(set(self._missing(graph.node)))
         if missing:
             raise UnreadableError(
-                f"interop.onnx.load: the graph {graph.name} has operators that are not there:"
+                f"interop.onnx.load: the graph {graph.name} has operators that are not supported:"
                 f" {', '.join(missing)}. Replace them in the model, or split it around them."
             )
         for entry in (*graph.input, *graph.output):
             if entry.type.WhichOneof("value") not in ("tensor_type", None):
                 raise UnreadableError(
                     f"interop.onnx.load: {entry.name} of the graph {graph.name} is a sequence or an"
-                    " optional value, which are not there. Arrays are."
+                    " optional value; only arrays are supported."
                 )
 
     def _missing(self, nodes: Any) -> Iterator[str]:
@@ -351,7 +351,7 @@ class _Reader:
         missing = sorted(set(self._missing(function.node)))
         if missing or not function.node:
             raise UnreadableError(
-                f"{proto.op_type}: it is defined by operators that are not there:"
+                f"{proto.op_type}: it is defined by operators that are not supported:"
                 f" {', '.join(missing) or proto.op_type}. Replace it in the model."
             )
         return self._called(function, {**usual, **attributes}, inputs)

@@ -262,7 +262,7 @@ def _resized(
     shape = np.shape(x)
     axes = [a % len(shape) for a in node.get("axes") or range(len(shape))]
     if node.get("coordinate_transformation_mode") == "tf_crop_and_resize":
-        raise node.unread("the mode tf_crop_and_resize is not there")
+        raise node.unread("the mode tf_crop_and_resize is not supported")
     if node.get("antialias", 0):
         raise node.unread("antialias is not there")
     lengths = [shape[a] for a in axes]

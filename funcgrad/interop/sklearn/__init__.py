@@ -36,7 +36,7 @@ def _load(name: str) -> Any:
         if (error.name or "").partition(".")[0] != "sklearn":
             raise
         raise _MissingPackageError(
-            "interop.sklearn: scikit-learn is not installed. Install it by `pip install"
+            "interop.sklearn: scikit-learn is not installed. Install it with `pip install"
             " scikit-learn`."
         ) from error
 

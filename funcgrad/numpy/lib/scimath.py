@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from funcgrad._core.trace import reason
 from funcgrad._core.users_values import operand
 from funcgrad.errors import TracerError
 from funcgrad.numpy import arithmetic, exponential, trigonometry
 from funcgrad.numpy.creation import asarray, astype
 from funcgrad.numpy.reductions import any
+from funcgrad.tensor.conversion import TRUTH
 from funcgrad.tensor.tensor import ArrayLike, Tensor
 
 __all__ = ["arccos", "arcsin", "arctanh", "log", "log2", "log10", "logn", "power", "sqrt"]
@@ -162,5 +164,5 @@ def _holds(condition: Tensor, name: str) -> bool:
     except TracerError as error:
         raise TracerError(
             f"np.emath.{name}: whether the result is complex depends on the values; cast the"
-            f" argument, with x.astype(complex), and call fnp.{name}. {error}"
+            f" argument, with x.astype(complex), and call fnp.{name}. {reason(error, TRUTH)}"
         ) from None

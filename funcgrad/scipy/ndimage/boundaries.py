@@ -88,8 +88,8 @@ def image_of(name: str, value: ArrayLike, output: DTypeLike | None = None) -> Te
     dtype = checked_dtype(output, name)
     if dtype.kind not in "fc" or (image.dtype.kind == "c" and dtype.kind != "c"):
         raise DtypeError(
-            f"{name}: output is a real or complex dtype that holds {image.dtype}, not"
-            f" {dtype}. Round the result by fnp.rint, and convert it with astype."
+            f"{name}: output is a real or complex dtype that holds {image.dtype}, not {dtype}."
+            " Round the result with fnp.rint, and convert it with astype."
         )
     return image.astype(dtype)
 

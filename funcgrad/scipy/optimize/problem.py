@@ -209,8 +209,8 @@ def progress_bar(wanted: bool, operation: str) -> Iterator[Callable[[float], Non
         from tqdm import tqdm
     except ImportError as error:
         raise MissingPackageError(
-            f"{operation}: progress is shown by tqdm, and it is not installed. Install it by"
-            " `pip install tqdm`."
+            f"{operation}: progress is shown by tqdm, and it is not installed. Install it with `pip"
+            " install tqdm`."
         ) from error
 
     class Bar(tqdm):  # type: ignore[type-arg]  # whose bars have no items here

@@ -213,8 +213,8 @@ def get_window(window: str | float | tuple[Any, ...], Nx: int, fftbins: bool = T
     name = _ALIASES.get(name, name)
     if name in _OF_SCIPY:
         raise MissingOptionError(
-            f"get_window: {name!r} is not here. scipy.signal.get_window returns a constant array,"
-            " which every function of signals takes as its window."
+            f"get_window: {name!r} is not available. scipy.signal.get_window returns a constant"
+            " array, which every function of signals takes as its window."
         )
     if name not in TAPERS:
         raise ArgumentError(

@@ -238,7 +238,7 @@ def splu(A: Any) -> SparseLU:  # SciPy's name
     if (device := device_below(matrix.data)) is not None:
         raise DeviceError(
             f"splu: the matrix is on {device.title}, and SciPy's factors are on the host. Copy it"
-            " by fg.get, or use spsolve(A, b)."
+            " with fg.get, or use spsolve(A, b)."
         )
     if factors is None:
         raise TracerError(

@@ -58,7 +58,7 @@ def hypothesis_for(name: str) -> Any:
         import hypothesis.strategies
     except ImportError as error:
         raise MissingPackageError(
-            f"{name}: hypothesis is not installed. Install it by `pip install hypothesis`; the"
+            f"{name}: hypothesis is not installed. Install it with `pip install hypothesis`; the"
             " laws themselves do not need it."
         ) from error
     return hypothesis.strategies

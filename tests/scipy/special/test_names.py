@@ -141,7 +141,7 @@ except fg.errors.MissingPackageError as error:
 
 def test_without_scipy_what_needs_it_says_so() -> None:
     assert printed(WITHOUT_SCIPY) == (
-        "gammaln: SciPy evaluates this function, and it is not installed. Install it by"
+        "gammaln: SciPy evaluates this function, and it is not installed. Install it with"
         " `pip install scipy`.\n"
     )
     assert issubclass(MissingPackageError, ImportError)
