@@ -387,6 +387,7 @@ POSITIVE = np.abs(MATRIX) + 0.5
         lambda x: np.fmax.reduce(x, axis=None),
         lambda x: np.add.reduceat(x, [0, 2, 1], axis=1),
         lambda x: np.multiply.reduceat(x, [0, 1], axis=1),
+        lambda x: np.add.reduceat(x, [1]) * np.add.reduceat((x > 1.0).astype("int8"), [1], axis=1),
         lambda x: np.maximum.reduceat(x, [1]),
         lambda x: np.divide.outer(x, x[0]),
         lambda x: np.arctan2.outer(x[1], 2.0),

@@ -796,6 +796,7 @@ def test_what_does_not_fit_is_refused_by_name_under_every_transformation(
     with pytest.raises(kind) as caught:
         AROUND[around](f)
     assert isinstance(caught.value, FuncgradError)
+    assert caught.value.__cause__ is not caught.value, "an error that keeps itself alive"
     assert reason in str(caught.value)
     for foreign in ("97", "gufunc", "Recorded", "Dual", "Batched"):  # all that is not the user's
         assert foreign not in str(caught.value)

@@ -49,6 +49,7 @@ _PLAINER: Final = (
         " be equally long.",
     ),
     ("enough dimensions", "an argument has no axis to sum over."),
+    ("array is too big|Maximum allowed", "the array would be too large."),
 )
 """Replacements for NumPy's messages, by a part of their text. NumPy's messages name the shapes of
 whole batches, while the user sees one example, and letters for sizes that the user never wrote."""
@@ -393,9 +394,18 @@ def described(x: object) -> str:
 
 
 def explained(error: Exception, operation: str, *args: object, **params: object) -> Exception:
-    """The error to raise instead of NumPy's: it names the operation and its arguments."""
+    """The error to raise instead of NumPy's: it names the operation and its arguments.
+
+    Raises
+    ------
+    FuncgradError
+        The error is one: it is raised again, since as its own cause it would keep itself alive.
+    """
     if isinstance(error, FuncgradError):
-        return error
+        try:
+            raise error
+        finally:
+            del error  # or else the traceback would hold this frame, and so the error
     description = ", ".join(str(spec_of(arg)) for arg in args)
     if params:
         description += "; " + ", ".join(f"{name}={value!r}" for name, value in params.items())

@@ -29,6 +29,7 @@ from funcgrad.numpy.options import (
     optional_dtype,
     placed,
     shape_argument,
+    sized,
 )
 from funcgrad.tensor.tensor import ArrayLike, Tensor, tensor, wrap
 
@@ -285,7 +286,6 @@ def _filled(
     sizes, kind = shape_argument(shape, operation), _float_dtype(dtype, operation)
     if chosen is None or chosen.backend is None:
         return made(np.ones if number else np.zeros, operation, sizes, kind)
-    made(np.broadcast_to, operation, kind.type(number), sizes)  # raises an error for negative sizes
     return wrap(broadcast_to(chosen.constant(kind.type(number)), shape=sizes))
 
 
@@ -342,7 +342,7 @@ def _like(
 ) -> tuple[Any, np.dtype[Any]]:
     value = operand(x, operation)
     return (
-        shape_of(value) if shape is None else shape,
+        shape_of(value) if shape is None else shape_argument(shape, operation),
         dtype_of(value) if dtype is None else checked_dtype(dtype, operation),
     )
 
@@ -468,11 +468,8 @@ def eye(
 def _matrix(operation: str, rows: object, columns: object, offset: object) -> tuple[int, int, int]:
     """The sizes of a matrix, square by default, and the offset of a diagonal."""
     count = natural(rows, operation, "N")
-    return (
-        count,
-        count if columns is None else natural(columns, operation, "M"),
-        integer(offset, operation, "k"),
-    )
+    other = count if columns is None else natural(columns, operation, "M")
+    return (*sized((count, other), operation), integer(offset, operation, "k"))
 
 
 def identity(n: SupportsIndex, dtype: DTypeLike | None = None) -> Tensor:

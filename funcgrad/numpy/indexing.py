@@ -354,8 +354,6 @@ def unravel_index(indices: ArrayLike, shape: ShapeLike) -> tuple[Tensor, ...]:
     flat = as_integers(indices, "unravel_index", "indices")
     count = prod(sizes)
     raw = concrete(flat)
-    if min(sizes, default=1) < 0:
-        raise ShapeError(f"unravel_index: the sizes of {sizes} must not be negative.")
     if type(raw) in RAW and np.any((raw < 0) | (raw >= count)):
         raise AxisError(
             f"unravel_index: positions have to be from 0 to {count - 1}, for the shape {sizes}."

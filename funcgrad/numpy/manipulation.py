@@ -30,7 +30,7 @@ from funcgrad._primitives.broadcasting import broadcast_to as _broadcast_to
 from funcgrad._primitives.structural import move_axis
 from funcgrad.errors import AxisError, ShapeError
 from funcgrad.numpy.blocks import rolled, shifts_of
-from funcgrad.numpy.options import choice, integer, sequence, shape_argument
+from funcgrad.numpy.options import choice, integer, sequence, shape_argument, shape_with_unknowns
 from funcgrad.tensor.tensor import ArrayLike, Tensor, wrap
 
 
@@ -76,7 +76,7 @@ def reshape(
     Tensor([[1, 2],
             [3, 4]])
     """
-    value, wanted = operand(a, "reshape"), shape_argument(shape, "reshape")
+    value, wanted = operand(a, "reshape"), shape_with_unknowns(shape, "reshape")
     if choice(order, ("C", "F"), "reshape", "order") == "F":
         columns = reshape(_p.reverse_axes(value), wanted[::-1])
         return wrap(_p.reverse_axes(columns))

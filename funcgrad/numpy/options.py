@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from math import prod
 from numbers import Integral, Real
 from operator import index
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -181,8 +181,16 @@ def shape_argument(shape: object, operation: str) -> Shape:
     Raises
     ------
     ShapeError
-        The value is neither.
+        The value is neither, a size is negative, or there are too many elements.
     """
+    sizes = shape_with_unknowns(shape, operation)
+    if min(sizes, default=0) < 0:
+        raise ShapeError(f"{operation}: the sizes of {sizes} must not be negative.")
+    return sizes
+
+
+def shape_with_unknowns(shape: object, operation: str) -> Shape:
+    """Convert a shape whose sizes may be negative: see ``shape_argument``."""
     try:
         return sized(integers(shape, operation, "shape"), operation)
     except DtypeError:
@@ -199,12 +207,13 @@ def sized(shape: Shape, operation: str) -> Shape:
     ShapeError
         It is too large.
     """
-    if prod(map(abs, shape)) > _MOST_ELEMENTS:
+    if prod(abs(size) or 1 for size in shape) > _MOST_ELEMENTS:
         raise ShapeError(f"{operation}: an array of the shape {shape} would be too large.")
     return shape
 
 
-_MOST_ELEMENTS = 2**63 - 1
+_MOST_ELEMENTS: Final = 2**59 - 1
+"""NumPy makes no array of more than ``2**63 - 1`` bytes. The largest elements have 16 bytes."""
 
 
 def optional_dtype(dtype: DTypeLike | None, operation: str) -> np.dtype[Any] | None:

@@ -31,6 +31,7 @@ from funcgrad.numpy.options import (
     natural,
     placed,
     shape_argument,
+    sized,
 )
 from funcgrad.tensor.tensor import ArrayLike, Tensor, tensor, wrap
 
@@ -133,6 +134,7 @@ def linspace(
     count = natural(num, "linspace", "num")
     gaps = count - 1 if endpoint else count
     shape = broadcast_shapes("linspace", shape_of(first), shape_of(last))
+    sized((count, *shape), "linspace")
     working = np.result_type(common_dtype(first, last), 1.0)
     first, last = cast(first, dtype=working), cast(last, dtype=working)
     distance = last - first

@@ -75,6 +75,7 @@ def repeat(a: ArrayLike, repeats: ArrayLike, axis: SupportsIndex | None = None) 
         raise ShapeError("repeat: repeats have to be non-negative integers.")
     if counts.size == 1:
         count = int(counts.reshape(()))
+        sized((*shape, count), "repeat")
         wide = broadcast_to(
             reshape(value, shape=(*shape[: along + 1], 1, *shape[along + 1 :])),
             shape=(*shape[: along + 1], count, *shape[along + 1 :]),
@@ -136,8 +137,6 @@ def resize(a: ArrayLike, new_shape: ShapeLike) -> Tensor:
     """
     value = _flat(operand(a, "resize"))
     shape = shape_argument(new_shape, "resize")
-    if min(shape, default=0) < 0:
-        raise ShapeError(f"resize: the sizes of {shape} must not be negative.")
     count, size = int(np.prod(shape)), shape_of(value)[0]
     if not size:
         value, size = np.zeros(1, dtype_of(value)), 1
@@ -179,6 +178,7 @@ def pad(array: ArrayLike, pad_width: ArrayLike, mode: str = "constant", **kwargs
     value = operand(array, "pad")
     shape = shape_of(value)
     widths = _widths(pad_width, len(shape))
+    sized(tuple([n + sum(width) for n, width in zip(shape, widths, strict=True)]), "pad")
     choice(mode, (*_MODES, "constant", "empty"), "pad", "the mode")
     if mode in ("constant", "empty"):
         constants = kwargs.pop("constant_values", 0)

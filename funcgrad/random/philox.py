@@ -82,10 +82,6 @@ def as_shape(shape: ShapeLike, operation: str) -> Shape:
         elements would exceed the address space.
     """
     sizes = shape_argument(shape, operation)
-    if any(size < 0 for size in sizes):
-        raise ShapeError(
-            f"{operation}: a shape is a tuple of non-negative integers, got {shape!r}."
-        )
     if math.prod(size or 1 for size in sizes) > _MOST_ELEMENTS:
         raise ShapeError(f"{operation}: an array of shape {sizes} exceeds the address space.")
     return sizes

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.errors import ArgumentError, AxisError, DtypeError, FunctionError, ShapeError
 from tests.together import together
@@ -54,3 +55,30 @@ def test_weights_of_quantiles(name: str) -> None:
 def test_words(call: Any, kind: type[Exception], words: str) -> None:
     with pytest.raises(kind, match=words):
         call()
+
+
+@together(
+    "name, make",
+    {
+        "zeros": fnp.zeros,
+        "ones": fnp.ones,
+        "empty": fnp.empty,
+        "full": lambda shape: fnp.full(shape, 1.0),
+        "zeros_like": lambda shape: fnp.zeros_like(1.0, shape=shape),
+        "full_like": lambda shape: fnp.full_like(1.0, 2.0, shape=shape),
+        "eye": fnp.eye,
+        "tri": fnp.tri,
+        "linspace": lambda count: fnp.linspace(0.0, 1.0, count),
+        "broadcast_to": lambda shape: fnp.broadcast_to(1.0, shape),
+        "tile": lambda count: fnp.tile(1.0, count),
+        "repeat": lambda count: fnp.repeat([1.0], count),
+        "pad": lambda count: fnp.pad([1.0], count),
+        "indices": lambda count: fnp.indices((count,)),
+        "normal": lambda shape: fg.random.normal(fg.random.key(0), shape),
+    }.items(),
+)
+def test_sizes_are_not_negative_or_too_large(name: str, make: Any) -> None:
+    with pytest.raises(ShapeError, match=f"{name}: .*(must not be |have to be non-)negative"):
+        make(-1)
+    with pytest.raises(ShapeError, match=f"{name}: an array of the shape .* would be too large"):
+        make(2**62)

@@ -181,7 +181,7 @@ def test_bad_sequences(name):
     for make, error, text in (
         (lambda: draw(KEY, 2, 0), ArgumentError, "dimension d has to be from 1 to"),
         (lambda: draw(KEY, 2, 5000), ArgumentError, "dimension d has to be from 1 to"),
-        (lambda: draw(KEY, -2, 2), ShapeError, "non-negative"),
+        (lambda: draw(KEY, -2, 2), ShapeError, "must not be negative"),
         (lambda: draw(KEY, 2, 2, start=-1), ArgumentError, "indices of points have to be below"),
         (lambda: draw(KEY, 2, 2, start=0.5), DtypeError, "start has to be an integer"),
         (lambda: draw(KEY, 2, 2, dtype=int), DtypeError, "dtype has to be"),

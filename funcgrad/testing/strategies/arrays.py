@@ -24,7 +24,7 @@ from numpy.typing import DTypeLike
 
 from funcgrad._core.pytrees import flatten, unflatten
 from funcgrad._core.specs import DTYPES, Shape, dtype_of, is_inexact
-from funcgrad.errors import ArgumentError, DtypeError, MissingPackageError, ShapeError
+from funcgrad.errors import ArgumentError, DtypeError, MissingPackageError
 from funcgrad.numpy.options import integer, real_number, shape_argument
 from funcgrad.random.keys import key
 from funcgrad.tensor.tensor import Tensor, tensor
@@ -72,20 +72,6 @@ def check_strategy(name: str, argument: str, value: object) -> None:
             f"{name}: {argument} has to be a strategy of hypothesis, got {value!r}, of type"
             f" {type(value).__name__}."
         )
-
-
-def checked_shape(shape: object, name: str) -> Shape:
-    """Convert a shape that a user passed to a strategy.
-
-    Raises
-    ------
-    ShapeError
-        The shape is invalid, or has a negative size.
-    """
-    sizes = shape_argument(shape, name)
-    if any(size < 0 for size in sizes):
-        raise ShapeError(f"{name}: the shape {sizes} has a negative size.")
-    return sizes
 
 
 def lattice(count: int, low: float, high: float) -> np.ndarray[Any, Any]:
@@ -236,12 +222,14 @@ def _drawn_tensors(name: str, dtype: Drawn, shape: Drawn, elements: Drawn) -> St
     st = hypothesis_for(name)
     kinds = dtype if isinstance(dtype, st.SearchStrategy) else st.just(dtype_for(name, dtype))
     if not isinstance(shape, st.SearchStrategy):
-        shape = st.just(checked_shape(shape, name))
+        shape = st.just(shape_argument(shape, name))
     if not isinstance(elements, st.SearchStrategy):
         _limits(name, elements)
     both = st.tuples(kinds, shape)
     return both.flatmap(
-        lambda pair: _arrays(name, dtype_for(name, pair[0]), checked_shape(pair[1], name), elements)
+        lambda pair: _arrays(
+            name, dtype_for(name, pair[0]), shape_argument(pair[1], name), elements
+        )
     ).map(tensor)
 
 
@@ -334,7 +322,7 @@ def probabilities(dtype: Drawn = np.float64, shape: Drawn = (3,)) -> Strategy:
         return tensor(weights / weights.sum(-1, keepdims=True))
 
     if not isinstance(shape, hypothesis_for("strategies.probabilities").SearchStrategy):
-        normalized(tensor(np.ones(checked_shape(shape, "strategies.probabilities"))))
+        normalized(tensor(np.ones(shape_argument(shape, "strategies.probabilities"))))
     return strategy.map(normalized)
 
 

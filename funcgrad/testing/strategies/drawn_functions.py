@@ -30,8 +30,8 @@ from funcgrad._transforms.forward import jvp
 from funcgrad._transforms.stage import program
 from funcgrad.debug.kinks_met import kinks_met
 from funcgrad.errors import ArgumentError, FuncgradError
-from funcgrad.numpy.options import integer
-from funcgrad.testing.strategies.arrays import Strategy, checked_shape, hypothesis_for
+from funcgrad.numpy.options import integer, shape_argument
+from funcgrad.testing.strategies.arrays import Strategy, hypothesis_for
 
 ShapeLike: TypeAlias = "int | Sequence[int] | Sequence[Sequence[int]]"
 
@@ -165,8 +165,8 @@ def functions(
     """
     name = "strategies.functions"
     shapes = list(domain) if isinstance(domain, list) else [domain]
-    inputs = [checked_shape(shape, name) for shape in shapes]
-    output, most = checked_shape(codomain, name), integer(max_steps, name, "max_steps")
+    inputs = [shape_argument(shape, name) for shape in shapes]
+    output, most = shape_argument(codomain, name), integer(max_steps, name, "max_steps")
     if not inputs or len(inputs) > 4:
         raise ArgumentError(f"{name}: domain has to be of 1 to 4 arguments, got {len(inputs)}.")
     if most < 1:
