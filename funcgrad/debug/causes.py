@@ -9,12 +9,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._core.specs import shape_of
 from funcgrad._core.structure.structures import Elementwise
-from funcgrad._core.trace import Raw
 from funcgrad.debug.elements import Mask, relation
 from funcgrad.debug.replays import Replay, ReplayEvent, ResultPlace
 from funcgrad.debug.value_origins import Origin, infinity_origins, is_infinite, is_nan, origins_of
@@ -158,21 +159,23 @@ def _elements(node: ReplayEvent, position: int, place: tuple[int, ...]) -> list[
 def _text(node: ReplayEvent, position: int, place: tuple[int, ...]) -> str:
     """Return the operation with its values at a place."""
     assert node.primitive is not None
-    shown = []
-    for operand, mask in zip(node.operands, _elements(node, position, place), strict=True):
-        shown.append(_shown(operand, mask, isinstance(node.primitive.structure, Elementwise)))
+    pairs = zip(node.operands, _elements(node, position, place), strict=True)
+    read = [np.asarray(operand)[mask] for operand, mask in pairs]
+    single = isinstance(node.primitive.structure, Elementwise)
+    zeros = any(is_infinite(numbers).any() for numbers in read)  # infinity times zero is NaN
+    shown = [_shown(numbers, single, zeros) for numbers in read]
     result = _number(np.asarray(node.outs[position])[place])
     return f"{node.primitive.name}({', '.join(shown)}) = {result}"
 
 
-def _shown(operand: Raw, mask: Mask, single: bool) -> str:
-    numbers = np.asarray(operand)[mask]
+def _shown(numbers: np.ndarray[Any, Any], single: bool, zeros: bool) -> str:
     if single and numbers.size == 1:
         return _number(numbers[0])
     odd = is_nan(numbers) | is_infinite(numbers)
     order = np.argsort(~odd, kind="stable")[:_SHOWN]
     if not odd.any() and numbers.size and numbers.dtype.kind in "fc":
-        order = np.argsort(-np.abs(numbers), kind="stable")[:_SHOWN]
+        sizes = np.abs(numbers)
+        order = np.argsort(sizes if zeros else -sizes, kind="stable")[:_SHOWN]
     inside = ", ".join([_number(numbers[k]) for k in order])
     more = f", … {numbers.size} elements" if numbers.size > _SHOWN else ""
     return f"[{inside}{more}]"
@@ -187,7 +190,8 @@ def _partners(origin: Origin, place: tuple[int, ...]) -> tuple[str, ...]:
         source = node.places[operand]
         if numbers.size and not (is_nan(numbers) | is_infinite(numbers)).any():
             maker = "a closed-over value" if source is None else _made_by(source)
-            texts.append(f"the {_number(numbers[0])} is from {maker}")
+            least = numbers[np.argmin(np.abs(numbers))]
+            texts.append(f"the {_number(least)} is from {maker}")
     return tuple(texts)
 
 

@@ -71,6 +71,19 @@ def test_a_pair_is_named_with_both_its_parts() -> None:
     assert cause.partners == (f"the 0.0 is from where at test_results.py:{line + 1}",)
 
 
+def test_of_many_partners_of_an_infinity_the_zero_is_shown() -> None:
+    def f(x: Any) -> Any:
+        w = fnp.where(x > 1.0, x, 0.0)
+        return (1.0 / x) @ w
+
+    with pytest.raises(NonFiniteError) as raised:
+        debug.nans(f)(fg.tensor([4.0, 2.0, 0.0, 8.0, 4.0]))
+    (cause,) = raised.value.causes
+    operands = "[inf, 0.25, 0.5, … 5 elements], [0.0, 2.0, 4.0, … 5 elements]"
+    assert cause.text == f"matmul({operands}) = nan"
+    assert cause.partners[0].startswith("the 0.0 is from where at test_results.py:")
+
+
 def test_of_two_numbers_only_the_chosen_one_is_to_blame() -> None:
     def f(x: Any) -> Any:
         first, second = fnp.log(x), fnp.sqrt(x)
