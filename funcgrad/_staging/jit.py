@@ -433,13 +433,12 @@ def jit(
         has its own exponentials, trigonometric functions and the like, within 2 units in the last
         place.
     threads : int, optional
-        The number of threads that large steps of a call may use, in machine code; it does not
-        change any bit of the results. Without it the variable ``FUNCGRAD_THREADS`` decides, or the
-        cores that the process may use, limited by ``OMP_NUM_THREADS``; in forks and
-        ``multiprocessing`` it is 1.
+        The number of threads that large steps of a call may use, in machine code; results do not
+        depend on it. Without it the variable ``FUNCGRAD_THREADS`` decides, or the cores that the
+        process may use, limited by ``OMP_NUM_THREADS``; in forks and ``multiprocessing`` it is 1.
     device : Device, str or DeviceBackend, optional
-        The device to which arguments are copied at each call, and on which the results stay. By
-        default arguments stay where they are.
+        The device to copy arguments to at each call; results stay there. By default nothing is
+        copied.
 
     Returns
     -------
@@ -468,8 +467,7 @@ def jit(
     the same instructions, such as batches of different lengths, share machine code. Outside values
     are watched, and the function is staged again if one has changed: values of names in its code
     and in Python functions that it calls, their elements and attributes, arrays by content; not
-    values from compiled code, files, clocks and computed names. See
-    ``funcgrad/_staging/README.md``.
+    compiled code, files, clocks and computed names. See ``funcgrad/_staging/README.md``.
 
     Examples
     --------
@@ -493,10 +491,7 @@ def jit(
         )
     places = static_places(f, static_argnums, static_argnames)
     if exact and relaxed:
-        raise ArgumentError(
-            "jit: exact=True asks for NumPy's bits, but relaxed=True gives them up. Pass one of"
-            " the two."
-        )
+        raise ArgumentError("jit: relaxed=True gives up NumPy's bits, which exact=True asks for.")
     count = thread_count(threads, "jit")
     late = LateChoice(exact, count) if backend is None else None
     chosen = late or chosen_backend(backend, "jit", exact, count)

@@ -342,7 +342,7 @@ def checkpoint(f: Callable[P, R], save: Sequence[str] = ()) -> Callable[P, R]: .
 def checkpoint(*, save: Sequence[str] = ()) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
 @decorating
 def checkpoint(f: Callable[P, R], save: Sequence[str] = ()) -> Callable[P, R]:
-    """Recompute a function's intermediate results in reverse mode instead of storing them.
+    """Recompute intermediate results in reverse mode, instead of storing them, to save memory.
 
     Parameters
     ----------

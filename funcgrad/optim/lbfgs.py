@@ -195,7 +195,7 @@ def lbfgs(
     memory_size : int
         How many past steps and gradient changes are stored to compute the direction.
     max_linesearch_steps : int
-        The maximum number of evaluations of the objective and its gradient in a step.
+        The maximum number of evaluations of the objective with its gradient, for each step.
     slope_rtol : float or 0-d tensor
         Wolfe's first condition: the objective falls at least by this share of the fall that its
         slope at the start promises.

@@ -42,7 +42,7 @@ def test_whoever_asks_for_numpys_bits_gets_them() -> None:
 
 
 def test_what_cannot_be_exact_says_so() -> None:
-    with pytest.raises(fg.errors.ArgumentError, match="relaxed=True gives them up"):
+    with pytest.raises(fg.errors.ArgumentError, match="relaxed=True gives up"):
         fg.jit(fnp.sin, exact=True, relaxed=True)
     with pytest.raises(fg.errors.ArgumentError, match="cannot make the backend 'native' exact"):
         fg.jit(fnp.sin, backend=NATIVE, exact=True)
