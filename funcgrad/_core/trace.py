@@ -354,6 +354,16 @@ def concrete(x: Value) -> Value:
     return x if type(x) in RAW or x._trace is not None else x._value
 
 
+def is_followed(x: Value) -> bool:
+    """Whether a transformation follows a value; none follows a tensor on a device.
+
+    >>> is_followed(2.0)
+    False
+    """
+    value = concrete(x)
+    return type(value) not in RAW and not value._trace.is_remote
+
+
 def beside(raw: Raw, value: Value) -> Value:
     """A constant where another value is: on its device, if that is on one.
 

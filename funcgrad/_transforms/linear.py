@@ -18,8 +18,9 @@ from funcgrad._core import pytrees
 from funcgrad._core.primitive import DISCRETE, Linear, Linearized, Primitive
 from funcgrad._core.specs import Spec, dtype_of, shape_of, spec_of
 from funcgrad._core.structure.structures import Trait
-from funcgrad._core.trace import RAW, Value
+from funcgrad._core.trace import RAW, Value, is_followed
 from funcgrad._hooks.result_watch import watched
+from funcgrad._primitives.reduction import reduce_any
 from funcgrad._transforms.arguments import Chosen, choose, values_of
 from funcgrad._transforms.composite import Composite
 from funcgrad._transforms.factors import Outline, fit_tangent, zeros_like
@@ -105,7 +106,8 @@ def linear_transpose(f: Callable[..., Any], *primals: Any) -> Callable[..., Any]
     Raises
     ------
     DifferentiationError
-        ``f`` is not linear; the error names the first operation that is not.
+        ``f`` is not linear; the error names the first operation that is not. On a device, a
+        constant is noticed if it reaches a result.
 
     Examples
     --------
@@ -125,6 +127,11 @@ def linear_transpose(f: Callable[..., Any], *primals: Any) -> Callable[..., Any]
             raise DifferentiationError(
                 "linear_transpose: the function returns a constant that is not zero, so it is not"
                 " linear."
+            )
+        if _is_nonzero_there(recorder.inner(value)):
+            raise DifferentiationError(
+                "linear_transpose: the function is not linear but affine: at zero its result is not"
+                " zero."
             )
     specs = [spec_of(recorder.inner(value)) for value in values]
     return pullback("linear_transpose", record, indices, structure, specs, chosen)
@@ -154,6 +161,14 @@ def _is_nonzero(value: Value) -> bool:
         return False
     array = np.asarray(value)
     return bool(np.any((array != 0) & (array == array)))  # NaN is zero times infinity here
+
+
+def _is_nonzero_there(value: Value) -> bool:
+    """The same for a value on a device, from which one number is read."""
+    if is_followed(value) or type(value) in RAW:
+        return False
+    differs = (value != 0) & (value == value)
+    return bool(reduce_any(differs, axis=tuple(range(len(shape_of(value)))), keepdims=False))
 
 
 class LinearRecorder(Recorder):

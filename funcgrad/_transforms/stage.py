@@ -22,7 +22,7 @@ import numpy as np
 from funcgrad._base.users_line import warn_user
 from funcgrad._core import pytrees
 from funcgrad._core.pytrees import Structure
-from funcgrad._core.trace import RAW, Value, begin_level
+from funcgrad._core.trace import RAW, Value, begin_level, is_followed
 from funcgrad._programs.program import Program
 from funcgrad._programs.suspicious import repeated_draw
 from funcgrad._transforms.arguments import call_values, check_function, leaf_names, values_of
@@ -109,7 +109,7 @@ def _staged(
 ) -> Program:
     leaves, structure = pytrees.flatten((args, kwargs))
     values = call_values(operation, f, leaves, structure)
-    if all(map(_is_given, values)) and sum(map(_bytes, values)) >= _LARGE:
+    if not any(map(is_followed, values)) and sum(map(_bytes, values)) >= _LARGE:
         with suppress(Exception, NumbersNeeded):  # errors are raised on actual values
             return _stage(operation, f, values, structure, numbers=False)
     with suppress(NumbersNeeded):
@@ -153,11 +153,6 @@ def came_through(error: BaseException, *functions: Callable[..., Any]) -> bool:
             return True
         trace = trace.tb_next
     return False
-
-
-def _is_given(value: Value) -> bool:
-    """Whether no transformation follows a value."""
-    return type(value) in RAW or value._trace.is_remote
 
 
 def _bytes(value: Value) -> int:

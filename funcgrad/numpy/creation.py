@@ -469,7 +469,8 @@ def _matrix(operation: str, rows: object, columns: object, offset: object) -> tu
     """The sizes of a matrix, square by default, and the offset of a diagonal."""
     count = natural(rows, operation, "N")
     other = count if columns is None else natural(columns, operation, "M")
-    return (*sized((count, other), operation), integer(offset, operation, "k"))
+    sized((count, other), operation)
+    return count, other, integer(offset, operation, "k")
 
 
 def identity(n: SupportsIndex, dtype: DTypeLike | None = None) -> Tensor:

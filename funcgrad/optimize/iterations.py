@@ -16,7 +16,7 @@ import funcgrad.numpy as fnp
 from funcgrad._control.carry import placed
 from funcgrad._control.whiles import while_loop
 from funcgrad._core import pytrees
-from funcgrad._core.trace import RAW, concrete
+from funcgrad._core.trace import is_followed
 from funcgrad._transforms.arguments import check_function
 from funcgrad.errors import ArgumentError
 from funcgrad.optimize.solution import STOPPED, Solution
@@ -45,11 +45,6 @@ def looped(
     return now
 
 
-def _is_traced(leaf: Any) -> bool:
-    value = concrete(leaf)
-    return type(value) not in RAW and not value._trace.is_remote
-
-
 def watch_of(
     name: str,
     callback: Callable[..., Any] | None,
@@ -72,7 +67,7 @@ def watch_of(
 
     def watch(state: Any) -> bool:
         result = reported(state)
-        if any(map(_is_traced, pytrees.leaves(result))):
+        if any(map(is_followed, pytrees.leaves(result))):
             raise placed(
                 ArgumentError,
                 f"{name}: with derivative='steps' callback is called outside of jit and vmap only,"

@@ -21,7 +21,7 @@ from funcgrad._core import pytrees
 from funcgrad._core.pytree_class import pytree, static_field
 from funcgrad._core.pytrees import Structure
 from funcgrad._core.specs import Spec, spec_of
-from funcgrad._core.trace import RAW, concrete
+from funcgrad._core.trace import RAW, concrete, is_followed
 from funcgrad._staging.jit import Jitted, jit
 from funcgrad._transforms.arguments import Chosen, choose
 from funcgrad._transforms.callables import Argnums
@@ -287,15 +287,14 @@ class SparseDerivative:
         if not self._request.verifies:
             return
         name = self._request.name
-        value = concrete(data)
-        if type(value) not in RAW and not value._trace.is_remote:
+        if is_followed(data):
             raise ArgumentError(
                 f"{name}: verify=True compares values, and arguments are traced by another"
                 " transformation. Call it outside of grad, vmap and jit."
             )
         pattern = prepared.how.pattern
         v = np.cos(np.arange(1, pattern.shape[1] + 1) ** 2)
-        matrix = pattern.layout.matrix(np.asarray(value))
+        matrix = pattern.layout.matrix(np.asarray(data))
         expected, product = self._pushed(v, args, kwargs, chosen), matrix @ v
         scale = abs(matrix) @ abs(v) + abs(expected)
         precision = np.finfo(np.result_type(expected, np.float32)).eps

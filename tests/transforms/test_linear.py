@@ -8,6 +8,7 @@ import pytest
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.errors import DifferentiationError
+from tests.backends.fake_device import FakeDevice
 from tests.together import together
 from tests.transforms.support import Layer, assert_same, complex_numbers, numbers
 
@@ -188,3 +189,13 @@ def test_what_is_not_linear_is_refused_by_name(f: Any, reason: str) -> None:
     with pytest.raises(DifferentiationError, match="linear_transpose: the function") as caught:
         fg.linear_transpose(f, np.ones(3))
     assert reason in str(caught.value)
+
+
+def test_a_constant_on_a_device_is_refused_where_it_reaches_a_result() -> None:
+    device = FakeDevice("fake:affine")
+    x, one = fg.put((np.ones(3), np.ones(1)), device)
+    for f in (lambda x: x + 1.0, lambda x: fnp.concatenate([x, one]), lambda x: (x, one)):
+        with pytest.raises(DifferentiationError, match="affine: at zero its result is not zero"):
+            fg.linear_transpose(f, x)
+    (found,) = fg.linear_transpose(lambda x: 3.0 * x, x)(x)
+    assert found.tolist() == [3.0] * 3
