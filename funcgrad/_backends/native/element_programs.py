@@ -303,7 +303,8 @@ def contracted(
                 for x, along, text in zip(arrays, numbers, (first, second), strict=True)
             ]
             terms.append(multiply(*factors))
-        items.append(_folded(lambda m, x, y: m.add(x, y), [*terms, spec.dtype.type(0)]))
+        zeros = [spec.dtype.type(0)] if summed else []  # one product may be -0.0
+        items.append(_folded(lambda m, x, y: m.add(x, y), [*terms, *zeros]))
     return items
 
 
