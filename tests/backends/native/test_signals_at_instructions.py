@@ -13,6 +13,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextvars import copy_context
 from typing import Any
 
 import numpy as np
@@ -106,7 +107,8 @@ class Signals:
         self._left.value = number
         try:
             try:
-                work()
+                # A signal as a `with` begins or ends leaves its context variable changed.
+                copy_context().run(work)
             finally:
                 left, self._left.value = self._left.value, NEVER
         except Interrupt as error:
@@ -170,6 +172,7 @@ def test_first_calls(signals: Signals, backend: Any) -> None:
         functions.append(fg.jit(lambda x: fnp.sum(fnp.sin(x) * x), backend=backend))
         functions[-1](x)
 
+    work()  # which imports modules
     interrupts, count = 0, signals.count(work)
     for number in range(1, count, count // 25):
         interrupts += signals.at(number, work)[0]  # not where it meets a finalizer
