@@ -186,14 +186,25 @@ def test_a_compiler_that_cannot_be_loaded_is_told_of_once(tmp_path: Path) -> Non
     assert usual.count("a library is missing") == named.count("a library is missing") == 1
 
 
-def test_memory_that_lies_otherwise_is_told_of_once() -> None:
+@pytest.mark.parametrize(
+    ("before", "reason"),
+    [
+        (
+            "import funcgrad._backends.native.cpython as c; c._read = lambda *_: 0",
+            "memory is laid out in another way: an object's type",
+        ),
+        (
+            "sys._is_gil_enabled = lambda: False",
+            "this interpreter runs without its lock (GIL)",
+        ),
+    ],
+)
+def test_an_interpreter_without_machine_code_is_told_of_once(before: str, reason: str) -> None:
     if not find_spec("llvmlite"):
         pytest.skip("there is no native backend")
-    before = "import funcgrad._backends.native.cpython as c; c._read = lambda *_: 0"
     backend, usual, named = run_script(before)
     assert backend == "numpy"
-    assert usual.count("memory is laid out in another way: an object's type") == 1
-    assert named.count("memory is laid out in another way: an object's type") == 1
+    assert usual.count(reason) == named.count(reason) == 1
 
 
 def test_a_function_that_names_no_backend_pickles_without_one() -> None:

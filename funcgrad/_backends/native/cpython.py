@@ -93,14 +93,16 @@ def checked() -> None:
     Raises
     ------
     NativeError
-        They do not: this is another interpreter, or another version of NumPy.
+        They do not: this is another interpreter, or another version of NumPy. Or several threads
+        run Python's code at once.
     """
+    if not getattr(sys, "_is_gil_enabled", lambda: True)():
+        raise NativeError("native code: this interpreter runs without its lock (GIL)")
     array, number = np.zeros((3, 5), np.float32), complex(2.5, -1.5)
     pair = array, number
     scalars = [np.dtype(code).type(1) for code in "?bhilqBHILQefdFD"]
     facts = {
         "the interpreter is CPython": ctypes.sizeof(ctypes.c_void_p) == 8,
-        "one thread runs Python's code at a time": getattr(sys, "_is_gil_enabled", lambda: True)(),
         "an object's type": _read(id(array) + HEAD - 8) == id(np.ndarray),
         "an array's data": _read(id(array) + HEAD) == array.ctypes.data,
         "an array's flags": [
