@@ -143,7 +143,7 @@ class ApplyIfFiniteState:
     Attributes
     ----------
     notfinite_count : Tensor of int64
-        How many gradients in a row were not finite, up to the last.
+        How many of the latest gradients were not finite, one after another.
     last_finite : Tensor of bool
         Whether the last gradients were finite; True before the first.
     total_notfinite : Tensor of int64
