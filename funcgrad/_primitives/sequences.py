@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
 from math import prod
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -21,13 +21,17 @@ from funcgrad._core.specs import Shape, Spec, dtype_of, shape_of
 from funcgrad._core.structure.structures import LETTERS, OWNS, Opaque
 from funcgrad._core.trace import Raw, Value
 from funcgrad._primitives.broadcasting import broadcast_to
-from funcgrad._primitives.convolution import convolve
+from funcgrad._primitives.convolution import convolve, spread
 from funcgrad._primitives.index_keys import Key
+from funcgrad._primitives.joining import concatenate
 from funcgrad._primitives.reduction import reduce_sum
-from funcgrad._primitives.sliding import sliding_windows
-from funcgrad._primitives.structural import cast, flip, place, reshape
+from funcgrad._primitives.sliding import overlapped, sliding_windows
+from funcgrad._primitives.structural import cast, flip, place, reshape, view
 
 __all__ = ["convolve_rows"]
+
+_SHORT: Final = 32
+"""The sequences up to which adding products is quicker than a transposed convolution."""
 
 
 def _convolve(x: Raw, v: Raw, full: bool) -> Raw:
@@ -124,22 +128,55 @@ def _body(x: Value, v: Value, full: bool) -> Value:
     if dtype.kind not in "fciu" or 0 in lead:
         return NotImplemented
     x, v = [a if dtype_of(a) == dtype else cast(a, dtype=dtype) for a in (x, v)]
+    if full and shape_of(x)[-1] < shape_of(v)[-1]:
+        x, v = v, x
     n, m = shape_of(x)[-1], shape_of(v)[-1]
     rows, kernels = prod(shape_of(x)[:-1]), prod(shape_of(v)[:-1])
     groups = min(rows, kernels)
     x = reshape(x, shape=(rows // groups, groups, n))
+    if dtype.kind == "f":
+        wide = np.promote_types(dtype, np.float32)  # machine code has no panels of float16
+        v = cast(reshape(v, shape=(kernels, 1, m)), dtype=wide)
+        y = cast(_joined(cast(x, dtype=wide), v, groups, full), dtype=dtype)
+        return reshape(y, shape=(*lead, shape_of(y)[-1]))
     if full:
         key, shape = Key((..., slice(m - 1, m - 1 + n))), (rows // groups, groups, n + 2 * m - 2)
         x = place(x, key=key, shape=shape)
-    if dtype.kind != "f":  # no windows of these are multiplied as panels
-        windows = sliding_windows(x, sizes=(m,), strides=(1,), dilations=(1,))
-        kernel = reshape(_reversed(v), shape=(kernels // groups, groups, m, 1))
-        y = reduce_sum(windows * kernel, axis=(2,), keepdims=False)
-        y = y if dtype_of(y) == dtype else cast(y, dtype=dtype)
-        return reshape(y, shape=(*lead, shape_of(y)[-1]))
-    kernel = _reversed(reshape(v, shape=(kernels, 1, m)))
-    y = convolve(x, kernel, strides=(1,), dilations=(1,), groups=groups)
+    windows = sliding_windows(x, sizes=(m,), strides=(1,), dilations=(1,))
+    kernel = reshape(_reversed(v), shape=(kernels // groups, groups, m, 1))
+    y = reduce_sum(windows * kernel, axis=(2,), keepdims=False)
+    y = y if dtype_of(y) == dtype else cast(y, dtype=dtype)
     return reshape(y, shape=(*lead, shape_of(y)[-1]))
+
+
+def _joined(x: Value, v: Value, groups: int, full: bool) -> Value:
+    """The complete sums, by panels, between the sums at both ends.
+
+    Zeros around ``x`` would give the same, but not if ``v`` is infinite or NaN.
+    """
+    n, m = shape_of(x)[-1], shape_of(v)[-1]
+    y = convolve(x, _reversed(v), strides=(1,), dilations=(1,), groups=groups)
+    if not full or m == 1:
+        return y
+    first, last = slice(m - 1), slice(n - m + 1, None)
+    start = _added(_taken(x, first), _taken(v, first), groups)
+    end = _added(_taken(x, last), _taken(v, slice(1, None)), groups)
+    return concatenate(_taken(start, first), y, _taken(end, slice(m - 2, None)), axis=2)
+
+
+def _taken(x: Value, places: slice) -> Value:
+    return view(x, key=Key((..., places)))
+
+
+def _added(x: Value, v: Value, groups: int) -> Value:
+    """The sums of products of two sequences of one length, without zeros around them."""
+    size, kernels = shape_of(x)[-1], shape_of(v)[0]
+    around = {"shape": (2 * size - 1,), "strides": (1,), "dilations": (1,)}
+    if size > _SHORT:
+        v = reshape(v, shape=(groups, kernels // groups, size))
+        return spread(x, v, groups=groups, **around)
+    x = reshape(x, shape=(*shape_of(x)[:2], 1, size))
+    return overlapped(x * reshape(v, shape=(kernels, size, 1)), **around)
 
 
 convolve_rows: Primitive = Primitive(

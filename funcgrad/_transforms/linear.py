@@ -164,7 +164,7 @@ def _is_nonzero(value: Value) -> bool:
 
 
 def _is_nonzero_there(value: Value) -> bool:
-    """The same for a value on a device, from which one number is read."""
+    """Refuse an affine function by its result on a device, of which one number is read."""
     if is_followed(value) or type(value) in RAW:
         return False
     differs = (value != 0) & (value == value)

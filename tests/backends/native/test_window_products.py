@@ -223,6 +223,19 @@ def test_convolutions_of_rows(shapes: tuple[tuple[int, ...], tuple[int, ...]], m
     assert jitted.lower(x, v).source.startswith("; called back: nothing")
 
 
+@together("sizes", [(5, 2), (3, 5), (60, 40), (4, 4)], ids=str)
+@together("value", [np.inf, np.nan], ids=str)
+def test_infinite_and_missing_elements_reach_no_sum_that_lacks_them(
+    sizes: tuple[int, int], value: float
+) -> None:
+    for lead in ((), (2,)):
+        x, v = np.ones((*lead, sizes[0])), np.ones(sizes[1])
+        x[..., 0], v[-1] = -value, value
+        run: Any = fg.jit(lambda x, v: convolve_rows(x, v, full=True), backend="native")
+        np.testing.assert_array_equal(run(x, v), convolve_rows(x, v, full=True))
+        assert run.lower(x, v).source.startswith("; called back: nothing")
+
+
 @together("dtype", ["e", "F", "D", "i8", "i4", "u1", "i2"])
 @together("mode", ["full", "same", "valid"])
 def test_sequences_of_other_dtypes_are_not_called_back(dtype: str, mode: str) -> None:
