@@ -95,7 +95,7 @@ def test_another_path_with_other_nonzeros_is_refused() -> None:
 
     problem = ipopt.IpoptProblem(fnp.sum, np.array([2.0, 3.0]), lambda x: jumps(x).reshape(1))
     assert len(problem.hessian(np.array([2.0, 3.0]), np.ones(1), 1.0)) == 1
-    with pytest.raises(fg.errors.ArgumentError, match=r"another path .* Choose by fnp\.where"):
+    with pytest.raises(fg.errors.ArgumentError, match=r"another path .* Choose with fnp\.where"):
         problem.hessian(np.array([0.5, 3.0]), np.ones(1), 1.0)
 
 
