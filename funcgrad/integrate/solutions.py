@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from funcgrad._control.carry import placed
-from funcgrad._core.trace import RAW, Raw, concrete
+from funcgrad._core.trace import RAW, Raw, concrete, is_followed
 from funcgrad._transforms.batch import vmap
 from funcgrad._transforms.stager import Staged
 from funcgrad._transforms.stop import stop_gradient
@@ -66,11 +66,12 @@ def outcome_at(
     own_steps: Callable[[Tensor, Settings], Outcome | None] | None = None,
 ) -> Outcome:
     """Return the solutions at all times, and how the integration ended."""
-    is_fixed = type(concrete(times)) in RAW
+    is_fixed = not is_followed(times)
     # The steps are constants; a change of the first time shifts all of them.
     delay = 0.0 if is_fixed else times[0] - stop_gradient(times[0])
     f, jacobian = functions_of(slope, parameters, scheme, delay, real_dtype(start))
-    outcome = own_steps(times, settings) if own_steps is not None and is_fixed else None
+    is_here = type(concrete(times)) in RAW
+    outcome = own_steps(times, settings) if own_steps is not None and is_here else None
     if outcome is None:
         outcome = solved(f, start, times, settings, scheme, jacobian)
     if is_fixed:
