@@ -60,7 +60,7 @@ class BoundFormula:
 Formula: TypeAlias = Callable[..., Any]
 
 
-def _itself(_: object, x: Any) -> Any:
+def _itself(_: object, x: object) -> object:
     return x
 
 

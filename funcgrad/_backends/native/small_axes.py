@@ -324,8 +324,8 @@ def _staged(program: Program, ways: Mapping[int, _WayApart]) -> Program:
         return [_whole(known[v], specs[v]) for v in program.outputs]
 
     flat = flat_program(program.name, run, program.inputs)
-    trees = {"arguments": program.arguments, "result": program.result}
-    return replace(flat, names=program.names, **trees)
+    arguments, result = program.arguments, program.result
+    return replace(flat, names=program.names, arguments=arguments, result=result)
 
 
 def _whole(x: _Variable, spec: Spec) -> Value:
