@@ -164,7 +164,7 @@ def _is_nonzero(value: Value) -> bool:
 
 
 def _is_nonzero_there(value: Value) -> bool:
-    """Refuse an affine function by its result on a device, of which one number is read."""
+    """Whether a value on a device is not zero: one number is read from there."""
     if is_followed(value) or type(value) in RAW:
         return False
     differs = (value != 0) & (value == value)

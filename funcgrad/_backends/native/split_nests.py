@@ -147,7 +147,7 @@ def _cuts(nest: Nest, moved: Moved, specs: Sequence[Spec]) -> list[list[int]]:
 
 
 def _copies_sums(variable: int, view: View, moved: Moved, specs: Sequence[Spec]) -> bool:
-    """Whether a nest that copies bits would read numbers that are added or converted."""
+    """Whether a nest that copies bits would read elements that are added or converted."""
     dtype, whole = specs[variable].dtype, specs[view.buffer].dtype
     if dtype == whole:
         return False
