@@ -338,17 +338,25 @@ def _whole(x: _Variable, spec: Spec) -> Value:
 
 def _items(x: _Variable, spec: Spec, rank: int) -> Sequence[Value]:
     """The items of a value so many last axes of which come apart."""
+    count = prod(_split(spec.shape, rank)[1])
+    if isinstance(x, _PlacesApart) and count != len(x.items):
+        x = _whole(x, spec)
+    return [_item(x, spec, rank, place) for place in range(count)]
+
+
+def _item(x: _Variable, spec: Spec, rank: int, place: int) -> Value:
+    """One of the items."""
     examples, tail = _split(spec.shape, rank)
     if isinstance(x, _PlacesApart):
         if x.rank == min(rank, len(spec.shape)):
-            return x.items
+            return x.items[place]
         if x.rank > rank and len(x.items) == prod(tail):
-            return [reshape(item, shape=examples) for item in x.items]
+            return reshape(x.items[place], shape=examples)
         x = _whole(x, spec)
     if not tail:
-        return [x]
-    keys = [(Ellipsis, *place) for place in np.ndindex(tail)]
-    return [x[key] if type(x) is np.ndarray else view(x, key=Key(key)) for key in keys]
+        return x
+    key: tuple[Any, ...] = (Ellipsis, *[int(k) for k in np.unravel_index(place, tail)])
+    return x[key] if type(x) is np.ndarray else view(x, key=Key(key))
 
 
 def _numbers(tail: Shape) -> np.ndarray[Any, np.dtype[np.intp]]:
@@ -393,7 +401,7 @@ def _moved(
     if source is None:
         return np.zeros(spec.shape, spec.dtype)
     inside = specs[source.operand]
-    item = _items(operands[source.operand], inside, source.rank)[source.place]
+    item = _item(operands[source.operand], inside, source.rank, source.place)
     if _split(inside.shape, source.rank)[0] != spec.shape:
         item = reshape(item, shape=spec.shape)
     return as_dtype(item, spec.dtype)
