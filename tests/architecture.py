@@ -42,6 +42,10 @@ DEFERRED_IMPORTS: Mapping[str, frozenset[str]] = {
             "funcgrad._hints.other_options",
         }
     ),
+    # Devices load programs, which arrays of the host do without.
+    "funcgrad.numpy.options": frozenset({"funcgrad._backends.devices.placement"}),
+    "funcgrad.numpy.interchange": frozenset({"funcgrad._backends.devices.device"}),
+    "funcgrad.numpy.namespace_info": frozenset({"funcgrad._backends.devices.placement"}),
     # A device is found by its name where it is unpickled.
     "funcgrad._backends.devices.device": frozenset({"funcgrad._backends.devices.placement"}),
     "funcgrad._backends.devices.placement": frozenset({"funcgrad._backends.xla.xla_devices"}),

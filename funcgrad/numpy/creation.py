@@ -8,12 +8,11 @@ Tensor([[1.5, 1.5],
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 from numpy.typing import DTypeLike
 
-from funcgrad._backends.devices.placement import DeviceLike
 from funcgrad._core.specs import ShapeLike, broadcast_shapes, dtype_of, shape_of
 from funcgrad._core.trace import RAW, beside, concrete
 from funcgrad._core.users_values import checked_dtype, explained, is_weak, operand
@@ -32,6 +31,9 @@ from funcgrad.numpy.options import (
     sized,
 )
 from funcgrad.tensor.tensor import ArrayLike, Tensor, tensor, wrap
+
+if TYPE_CHECKING:
+    from funcgrad._backends.devices.placement import DeviceLike
 
 # ----------------------------------------------------------------------------------- from values
 

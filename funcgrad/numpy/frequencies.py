@@ -6,12 +6,11 @@ Tensor([ 0.  ,  0.25, -0.5 , -0.25])
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import DTypeLike
 
-from funcgrad._backends.devices.placement import DeviceLike
 from funcgrad._core.specs import AxisLike, normalize_axis, shape_of
 from funcgrad._core.users_values import checked_dtype, operand
 from funcgrad._hints.lookup import answering
@@ -20,6 +19,9 @@ from funcgrad.numpy.creation import astype
 from funcgrad.numpy.manipulation import roll
 from funcgrad.numpy.options import checked_device, integer, integers, placed
 from funcgrad.tensor.tensor import ArrayLike, Tensor, tensor, wrap
+
+if TYPE_CHECKING:
+    from funcgrad._backends.devices.placement import DeviceLike
 
 
 def fftfreq(

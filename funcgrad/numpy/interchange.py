@@ -7,16 +7,17 @@ Tensor([0., 1., 2.])
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from funcgrad._backends.devices.device import is_elsewhere
-from funcgrad._backends.devices.placement import DeviceLike
 from funcgrad._core.users_values import is_frozen
 from funcgrad.errors import ArgumentError, DlpackError, LeafError
 from funcgrad.numpy.options import checked_device, placed
 from funcgrad.tensor.tensor import Tensor, tensor
+
+if TYPE_CHECKING:
+    from funcgrad._backends.devices.placement import DeviceLike
 
 
 def from_dlpack(
@@ -71,8 +72,11 @@ def from_dlpack(
             " Leave copy out."
         )
     array: Any = x
-    if chosen is not None and is_elsewhere(x):
-        return chosen.imported(x, "from_dlpack")
+    if chosen is not None:
+        from funcgrad._backends.devices.device import is_elsewhere
+
+        if is_elsewhere(x):
+            return chosen.imported(x, "from_dlpack")
     try:
         made = tensor(array if isinstance(x, np.ndarray) else np.from_dlpack(array))
     except (BufferError, RuntimeError) as error:

@@ -6,15 +6,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from funcgrad._backends.devices.device import Device
-from funcgrad._backends.devices.placement import DeviceLike, devices
 from funcgrad.errors import ArgumentError
 from funcgrad.numpy.dtypes import isdtype
 from funcgrad.numpy.options import checked_device
+
+if TYPE_CHECKING:
+    from funcgrad._backends.devices.device import Device
+    from funcgrad._backends.devices.placement import DeviceLike
 
 ARRAY_API_VERSION: Final = "2025.12"
 """The revision of the standard."""
@@ -41,6 +43,8 @@ class ArrayNamespaceInfo:
 
     def devices(self) -> tuple[Device, ...]:
         """The devices on which tensors can be: ``fg.devices()``."""
+        from funcgrad._backends.devices.placement import devices
+
         return devices()
 
     def default_dtypes(self, *, device: DeviceLike | None = None) -> dict[str, np.dtype[Any]]:

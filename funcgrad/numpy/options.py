@@ -13,13 +13,11 @@ from collections.abc import Mapping
 from math import prod
 from numbers import Integral, Real
 from operator import index
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike
 
-from funcgrad._backends.devices.device import Device
-from funcgrad._backends.devices.placement import DeviceLike, device_of
 from funcgrad._core.specs import Shape, dtype_of, shape_of
 from funcgrad._core.trace import NUMBERS, RAW, Value, concrete
 from funcgrad._core.users_values import (
@@ -33,6 +31,10 @@ from funcgrad._core.users_values import (
 from funcgrad._primitives.structural import cast
 from funcgrad.errors import ArgumentError, DtypeError, FuncgradError, ShapeError
 from funcgrad.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from funcgrad._backends.devices.device import Device
+    from funcgrad._backends.devices.placement import DeviceLike
 
 Option = TypeVar("Option", bound=str | int)
 
@@ -229,7 +231,11 @@ def checked_device(device: DeviceLike | None, operation: str) -> Device | None:
     DeviceError
         The device does not exist.
     """
-    return None if device is None else device_of(device, operation)
+    if device is None:
+        return None
+    from funcgrad._backends.devices.placement import device_of
+
+    return device_of(device, operation)
 
 
 def placed(made: Tensor, device: Device | None, operation: str) -> Tensor:

@@ -7,12 +7,11 @@ Tensor([0. , 0.5, 1. ])
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, SupportsIndex
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
 import numpy as np
 from numpy.typing import DTypeLike
 
-from funcgrad._backends.devices.placement import DeviceLike
 from funcgrad._core.specs import broadcast_shapes, normalize_axis, shape_of
 from funcgrad._core.trace import RAW, Value, concrete, reason
 from funcgrad._core.users_values import checked_dtype, operand
@@ -34,6 +33,9 @@ from funcgrad.numpy.options import (
     sized,
 )
 from funcgrad.tensor.tensor import ArrayLike, Tensor, tensor, wrap
+
+if TYPE_CHECKING:
+    from funcgrad._backends.devices.placement import DeviceLike
 
 
 def _concrete_number(x: ArrayLike, operation: str) -> Any:

@@ -227,7 +227,7 @@ def test_a_name_within_a_loop_is_refused() -> None:
     def f(x: Any) -> Any:
         return fg.scan(lambda x, _: (fg.probe(fnp.sin(x), "h"), None), x, length=3)[0]
 
-    with pytest.raises(TracerError, match="Mark the result of the loop"):
+    with pytest.raises(TracerError, match="Name the result of the loop"):
         fg.jit(fg.grad(fg.checkpoint(f, save=("h",))))(0.7)
 
 
