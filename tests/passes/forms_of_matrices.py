@@ -370,6 +370,20 @@ def choices_by_one_flag(_: Any, x: Any, y: Any, pick: Pick) -> Any:
     return chosen() + y
 
 
+def many_small_rows(_: Any, x: Any, y: Any, pick: Pick) -> Any:
+    """Elementwise functions, sums and products of many rows of three elements."""
+    a, b = [fnp.concatenate([m, m + 1.0, m * 2.0, m.T]) for m in (x, y)]
+    c = pick(
+        lambda: a * b,
+        lambda: fnp.cross(a, b),
+        lambda: a / (1.0 + fnp.sum(b * b, axis=1, keepdims=True)),
+        lambda: fnp.sum(a[:, :, None] * b[:, None], axis=2),
+        lambda: fnp.stack([a[:, 0] * b[:, 1], b[:, 2], a[:, 1]], axis=1),
+    )
+    d = pick(lambda: c + a[:, ::-1], lambda: fnp.sin(c) * b, lambda: fnp.where(a > b, c, a))
+    return d[:3] + d[9:]
+
+
 GROUNDS: Final[Mapping[str, Ground]] = MappingProxyType(
     {
         "fold_into_contractions": Ground(
@@ -403,6 +417,11 @@ GROUNDS: Final[Mapping[str, Ground]] = MappingProxyType(
         "prepared": Ground((*PRODUCTS, *SUMS, *_CONTRACTED, *_ROWS, calls), exact=False),
         "prepared_exactly": Ground((*PRODUCTS, *_ROWS, calls)),
         "inlined": Ground((calls, *_ROWS)),
+        "small_axes_apart": Ground(
+            (many_small_rows,),
+            exact=False,
+            free={"_LONG": 12, "_EXAMPLES": 1, "_WORTH": 1e9},
+        ),
         "with_branches": Ground((choices_by_one_flag,), free={"_LEAST": 1, "_STORED": 0}),
     }
 )

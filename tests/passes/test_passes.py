@@ -33,6 +33,7 @@ from funcgrad._passes.simplify import simplify
 from funcgrad._passes.workbench import merge_common_subexpressions
 from funcgrad._programs.builder import Draft, rewrite
 from funcgrad._programs.equation import Constant
+from funcgrad._programs.extract import fetched
 from funcgrad._programs.inline import inlined
 from funcgrad._programs.program import Program
 from tests.counts import MOST, added, calls_made
@@ -74,7 +75,7 @@ def every_pass() -> dict[str, Callable[[Program], Program]]:
         for name, value in names
         if not name.startswith("_")
         and _is_pass(value)
-        and value not in (inlined, written_out, control_forms.written_out, by_elements)
+        and value not in (inlined, written_out, control_forms.written_out, by_elements, fetched)
     }
 
 
