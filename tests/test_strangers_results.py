@@ -44,7 +44,7 @@ REFUSED: dict[str, tuple[Function, type[Exception], str]] = {
     "fields": (lambda x: np.zeros(np.shape(x), [("a", float)]), DtypeError, "as several results"),
     "an object": (lambda x: Decimal(1), LeafError, r"Decimal\('1'\) of type Decimal"),
     "nothing": (lambda x: None, LeafError, "None of type NoneType"),
-    "a list": (lambda x: [1.0, 2.0], LeafError, r"by np\.asarray"),
+    "a list": (lambda x: [1.0, 2.0], LeafError, r"as from np\.asarray"),
     "a text": (lambda x: "1.0", LeafError, "of type str"),
     "masked": (lambda x: np.ma.masked_less(x, 1.0), LeafError, "of type MaskedArray"),
     "a scalar text": (lambda x: np.str_("x"), DtypeError, "texts"),
