@@ -25,17 +25,18 @@ FOLDERS: Final = (
     "control implicit integrate interpolate nn numpy optim optimize random scipy sparse"
 )
 FILES: Final = 4
+SLOW: Final = "\npytestmark = pytest.mark.slow\n"
 WITHOUT: Final = "not calls and not staging and not memory and not loaded and not once"
 """Tests that count calls, or look at memory, count the trials as well."""
 
 
 def sample(commit: str, count: int) -> list[str]:
-    """Some test files of a commit that compile functions."""
+    """Some test files of a commit that compile functions, and have quick tests."""
     files = [
         str(path.relative_to(ROOT))
         for folder in FOLDERS.split()
         for path in sorted((ROOT / "tests" / folder).rglob("test_*.py"))
-        if "jit(" in path.read_text("utf-8")
+        if "jit(" in (text := path.read_text("utf-8")) and SLOW not in text
     ]
     return sorted(random.Random(commit).sample(files, count))
 
