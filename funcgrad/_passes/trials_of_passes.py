@@ -9,8 +9,9 @@ declare, from a normal distribution, and from the edges: NaN, infinities, zeros 
 least positive values. Without sums the results have to agree in every bit. With sums, which have no
 order, they may differ by as much as noise in the last bits of all operands moves the results.
 
-Programs that act (prints, functions of other libraries), loops whose length depends on values, and
-partitions, which promise no order, are not tried; the programs inside of loops are.
+Programs that act (prints, functions of other libraries), loops whose length depends on values,
+partitions, which promise no order, and searches, which need sorted tables, are not tried; the
+programs inside of loops are.
 
 >>> import funcgrad as fg
 >>> from funcgrad._primitives.elementwise import add, subtract
@@ -203,7 +204,7 @@ def _can_be_tried(program: Program) -> bool:
 
 def _is_plain(equation: Equation) -> bool:
     operation, params = equation.operation, dict(equation.params)
-    if operation.has_effect or operation.is_foreign or "kth" in params:
+    if operation.has_effect or operation.is_foreign or "kth" in params or "side" in params:
         return False
     structure = operation.structure
     if not isinstance(structure, Control):
