@@ -87,6 +87,7 @@ def test_what_quick_and_slow_tests_see_and_what_they_miss(tmp_path: Path) -> Non
         (tmp_path / name).write_text(text)
     shutil.copytree(ROOT / "tests/tools/mutation", tmp_path / "tests/tools/mutation")
     (tmp_path / "tests/tools/mutation/test_trial.py").unlink()
+    shutil.copy(ROOT / "tests/tools/proofs.py", tmp_path / "tests/tools")
     report = tmp_path / "report.txt"
     command = [sys.executable, "-m", "tests.tools.mutation", "funcgrad/clipping.py", "--slow"]
     command += ["--report", str(report), "--reach", str(tmp_path / "reach.npz")]
