@@ -22,7 +22,7 @@ from funcgrad._primitives.logic import equal, isnan, less, logical_and, logical_
 from funcgrad._primitives.recurrence import batch_along_axis
 from funcgrad._primitives.reduction import reduce_sum
 from funcgrad._primitives.selection import where
-from funcgrad._primitives.sorting import indices_along, sort
+from funcgrad._primitives.sorting import indices_along, one_axis_back, sort
 from funcgrad._primitives.structural import cast, move_axis, reshape
 
 __all__ = ["places_of_ranked", "ranked"]
@@ -43,16 +43,6 @@ def _carry(
 
 def _along(shape: Shape, axis: int, kth: tuple[int, ...]) -> Shape:
     return (*shape[:axis], len(kth), *shape[axis + 1 :])
-
-
-def _one_back(
-    primitive: Primitive,
-    size: int,
-    args: tuple[Value, ...],
-    batched: tuple[bool, ...],
-    params: dict[str, Any],
-) -> Value:
-    return primitive(args[0], **{**params, "axis": params["axis"] + 1})
 
 
 def _samples() -> Iterator[Sample]:
@@ -141,7 +131,7 @@ ranked: Primitive = Primitive(
     _ranked,
     lambda x, axis, kth: Spec(_along(x.shape, axis, kth), x.dtype),
     carried(_carry),
-    _one_back,
+    one_axis_back,
     _samples,
     structure=Opaque(
         counted=0,

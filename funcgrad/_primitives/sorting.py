@@ -82,13 +82,14 @@ _FEW: Final = 4
 """A part of this share of an order, or less, is selected, and then sorted."""
 
 
-def _one_back(
+def one_axis_back(
     primitive: Primitive,
     size: int,
     args: tuple[Value, ...],
     batched: tuple[bool, ...],
     params: dict[str, Any],
 ) -> Value:
+    """Batch an operation of one operand along an axis: the batch comes first."""
     return primitive(args[0], **{**params, "axis": params["axis"] + 1})
 
 
@@ -183,7 +184,7 @@ argsort: Primitive = Primitive(
     _argsort,
     lambda x, axis, descending: Spec(x.shape, np.dtype(np.intp)),
     DISCRETE,
-    _one_back,
+    one_axis_back,
     _samples,
     lambda x, axis, descending: None if descending else f"{x}.argsort({axis}, 'stable')",
     structure=Opaque(counted=0, orders=_places),
@@ -234,7 +235,7 @@ part_of_order: Primitive = Primitive(
         (*x.shape[:axis], count, *x.shape[axis + 1 :]), np.dtype(np.intp)
     ),
     DISCRETE,
-    _one_back,
+    one_axis_back,
     _part_samples,
     structure=Opaque(
         counted=0,
@@ -263,7 +264,7 @@ sort: Primitive = Primitive(
     _sort,
     lambda x, axis, descending: Spec(x.shape, x.dtype),
     carried(_carry),
-    _one_back,
+    one_axis_back,
     _samples,
     lambda x, axis, descending: None if descending else f"{x}.copy('K')\n{{out}}.sort({axis})",
     structure=Opaque(
@@ -279,7 +280,7 @@ argpartition: Primitive = Primitive(
     lambda x, kth, axis: np.argpartition(x, kth, axis),
     lambda x, kth, axis: Spec(x.shape, np.dtype(np.intp)),
     DISCRETE,
-    _one_back,
+    one_axis_back,
     lambda: (
         Sample((np.array([3.0, 1.0, 2.0, 0.5]),), {"kth": (1,), "axis": 0}),
         Sample((np.array([[3.0, 1.0, 2.0], [0.0, 5.0, -1.0]]),), {"kth": (0, 2), "axis": 1}),

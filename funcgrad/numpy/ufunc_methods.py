@@ -135,7 +135,7 @@ def reduceat(
     """
     name = f"{ufunc.__name__}.reduceat"
     x = asarray(operand(array, name))
-    if ufunc in (np.add, np.multiply):  # of small integers NumPy makes those of its default size
+    if ufunc in (np.add, np.multiply):  # NumPy sums small integers in its default size
         x = astype(x, ufunc.reduceat(np.ones(1, x.dtype), [0]).dtype)
     along = normalize_axis(axis, x.ndim, name)
     places = revealed(indices, name, "indices")

@@ -105,7 +105,7 @@ class Solution(Generic[X]):
 
     @property
     def cost(self) -> Tensor:
-        """Half the sum of squares of ``fun``, of complex numbers those of their absolute values."""
+        """Half the sum of the squared absolute values of ``fun``."""
         leaves = pytrees.leaves(self.fun)
         squares = [fnp.sum(fnp.real(leaf * fnp.conj(leaf))) for leaf in leaves]
         return 0.5 * fnp.sum(fnp.stack(squares)) if squares else fnp.zeros(())

@@ -337,7 +337,7 @@ def _whole(x: _Variable, spec: Spec) -> Value:
 
 
 def _items(x: _Variable, spec: Spec, rank: int) -> Sequence[Value]:
-    """The items of a value so many last axes of which come apart."""
+    """The items of a value whose last ``rank`` axes come apart."""
     count = prod(_split(spec.shape, rank)[1])
     if isinstance(x, _PlacesApart) and count != len(x.items):
         x = _whole(x, spec)

@@ -54,7 +54,7 @@ class XlaBackend:
             inputs = [*values]
             for k, convert in weak:
                 inputs[k] = convert(inputs[k])
-            outs = [np.asarray(out)[()] for out in code.run(*inputs)]  # numbers are no arrays
+            outs = [np.asarray(out)[()] for out in code.run(*inputs)]  # 0-d arrays become numbers
             if not code.guards_hold(outs[count:]):
                 return None
             if code.checked and not outs[-1]:
