@@ -60,12 +60,12 @@ def arguments_of(frame: FrameType) -> tuple[Any, ...]:
     return tuple([frame.f_locals[name] for name in code.co_varnames[: code.co_argcount]])
 
 
-def all_arguments_of(frame: FrameType) -> list[Any]:
-    """All arguments of a running function; ``*args`` is a tuple, ``**kwargs`` a dict."""
+def named_arguments_of(frame: FrameType) -> dict[str, Any]:
+    """All arguments of a running function by name; ``*args`` is a tuple, ``**kwargs`` a dict."""
     code = frame.f_code
     count = code.co_argcount + code.co_kwonlyargcount
     count += bool(code.co_flags & CO_VARARGS) + bool(code.co_flags & CO_VARKEYWORDS)
-    return [frame.f_locals.get(name) for name in code.co_varnames[:count]]
+    return {name: frame.f_locals.get(name) for name in code.co_varnames[:count]}
 
 
 def variables_of(frame: FrameType) -> dict[str, Any]:

@@ -36,6 +36,9 @@ ArrayLike: TypeAlias = Any
 Type checkers see ``Any``: a precise union would reject nested lists and NumPy scalars that NumPy's
 users pass routinely.
 """
+Setting: TypeAlias = Any
+"""An argument whose values are read on the host, where it may be an array also if other arguments
+are on a device: points of time, tolerances, widths."""
 
 _ABOUT_SHAPES: Final = re.compile("shape|broadcast|dimension|size|axis|axes|empty")
 _PLAINER: Final = (

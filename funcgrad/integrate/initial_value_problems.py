@@ -14,6 +14,7 @@ from math import inf
 from typing import Any
 
 from funcgrad._control.carry import count_of, placed
+from funcgrad._core.users_values import Setting
 from funcgrad._hooks.result_watch import watched
 from funcgrad.errors import ArgumentError
 from funcgrad.integrate.events import Event
@@ -35,17 +36,17 @@ from funcgrad.integrate.right_hand_side import System, real_dtype
 @watched
 def solve_ivp(
     fun: Callable[..., Any],
-    t_span: Any,
+    t_span: Setting,
     y0: Any,
     method: str = "RK45",
-    t_eval: Any = None,
+    t_eval: Setting = None,
     dense_output: bool = False,
     events: Any = None,
     vectorized: bool = False,
     args: Any = (),
     *,
     rtol: float = 1e-3,
-    atol: Any = 1e-6,
+    atol: Setting = 1e-6,
     max_step: float = inf,
     first_step: float | None = None,
     jac: Any = None,

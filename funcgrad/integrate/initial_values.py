@@ -16,7 +16,7 @@ import numpy as np
 
 from funcgrad._control.carried_types import AnyNumber, Containers, ParametricSlope, State
 from funcgrad._control.carry import count_of, placed
-from funcgrad._core.users_values import ArrayLike
+from funcgrad._core.users_values import Setting
 from funcgrad._hints.lookup import answering
 from funcgrad._hooks.result_watch import watched
 from funcgrad.errors import ArgumentError
@@ -32,7 +32,7 @@ from funcgrad.tensor.tensor import Tensor
 def odeint(
     func: ParametricSlope[Any, AnyNumber],
     y0: AnyNumber,
-    ts: ArrayLike,
+    ts: Setting,
     *args: object,
     rtol: float | None = None,
     atol: float | None = None,
@@ -44,7 +44,7 @@ def odeint(
 def odeint(
     func: ParametricSlope[State, State],
     y0: State | Containers,
-    ts: ArrayLike,
+    ts: Setting,
     *args: object,
     rtol: float | None = None,
     atol: float | None = None,
@@ -56,7 +56,7 @@ def odeint(
 def odeint(
     func: ParametricSlope[State, tuple[Any, ...]],  # of any length: slopes are not returned
     y0: tuple[Any, ...],
-    ts: ArrayLike,
+    ts: Setting,
     *args: object,
     rtol: float | None = None,
     atol: float | None = None,
@@ -69,7 +69,7 @@ def odeint(
 def odeint(
     func: Callable[..., Any],
     y0: Any,
-    ts: ArrayLike,
+    ts: Setting,
     *args: Any,
     rtol: float | None = None,
     atol: float | None = None,

@@ -21,7 +21,7 @@ from funcgrad._core.specs import (
     shape_of,
 )
 from funcgrad._core.trace import RAW, Raw, Value, concrete
-from funcgrad._core.users_values import explained, operand
+from funcgrad._core.users_values import Setting, explained, operand
 from funcgrad._hints.lookup import answering
 from funcgrad._primitives.broadcasting import broadcast_to
 from funcgrad._primitives.index_keys import Key
@@ -49,7 +49,7 @@ def _on_axis(x: ArrayLike, axis: SupportsIndex | None, operation: str) -> tuple[
 
 
 @answering
-def repeat(a: ArrayLike, repeats: ArrayLike, axis: SupportsIndex | None = None) -> Tensor:
+def repeat(a: ArrayLike, repeats: Setting, axis: SupportsIndex | None = None) -> Tensor:
     """Repeat each element, or each slice along an axis.
 
     Parameters
@@ -150,7 +150,7 @@ def resize(a: ArrayLike, new_shape: ShapeLike) -> Tensor:
 _MODES = ("edge", "reflect", "symmetric", "wrap")
 
 
-def pad(array: ArrayLike, pad_width: ArrayLike, mode: str = "constant", **kwargs: Any) -> Tensor:
+def pad(array: ArrayLike, pad_width: Setting, mode: str = "constant", **kwargs: Any) -> Tensor:
     """Add elements before and behind along each axis.
 
     Parameters

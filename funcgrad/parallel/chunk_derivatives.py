@@ -21,17 +21,17 @@ from numpy.typing import DTypeLike
 
 from funcgrad._core import pytrees
 from funcgrad._core.specs import shape_of
-from funcgrad._core.users_values import freeze
 from funcgrad._hints.lookup import answering
 from funcgrad._transforms import jacobian as jacobians
 from funcgrad._transforms import reverse
 from funcgrad.errors import ArgumentError, ShapeError
 from funcgrad.parallel.chunk_steps import Steps
-from funcgrad.parallel.engines import AnyExecutor
+from funcgrad.parallel.device_engine import Workers
+from funcgrad.parallel.messages import as_tensor
 from funcgrad.parallel.plans import Job
-from funcgrad.tensor.tensor import wrap
+from funcgrad.tensor.tensor import Tensor
 
-Options: TypeAlias = "tuple[AnyExecutor, int | None, float | None, bool, DTypeLike | None]"
+Options: TypeAlias = "tuple[Workers, int | None, float | None, bool, DTypeLike | None]"
 
 
 def _weights(operation: str, reduce: str | Iterable[float]) -> Sequence[float] | None:
@@ -77,14 +77,14 @@ def _over_chunks(
         is_sum = weights is None and reduce == "sum"
         divisor = None if is_sum else fsum(weights or [step.count])
         for value, spec in zip(values, step.plan.specs, strict=True):
-            total = np.asarray(value)
+            total: Any = value if isinstance(value, Tensor) else np.asarray(value)
             # Divide in float64: float16 ends at 65504.
             wide = np.float64 if total.dtype.kind == "f" else total.dtype.type
             with np.errstate(all="ignore"):
                 if divisor is not None:
-                    total = np.asarray(total / wide(divisor))
+                    total = total / wide(divisor)
                 total = total.astype(spec.dtype, copy=False)
-            leaves.append(wrap(freeze(total) if total.ndim else total[()]))
+            leaves.append(step.delivered(as_tensor(total)))
         return step.plan.result(leaves)
 
     return update_wrapper(summed, loss, updated=())
@@ -93,7 +93,7 @@ def _over_chunks(
 @answering
 def value_and_grad(
     loss: Callable[..., Any],
-    executor: AnyExecutor,
+    executor: Workers,
     reduce: str | Iterable[float] = "mean",
     *,
     dtype: DTypeLike | None = None,
@@ -113,8 +113,9 @@ def value_and_grad(
         ``loss(params, chunk, *args)`` returns a real scalar. It is staged in this process, and
         workers receive its program. So it may be any function, also a closure or a function of
         ``__main__``.
-    executor : concurrent.futures.Executor, or client of Dask
+    executor : concurrent.futures.Executor, client of Dask, or list of devices
         Threads, processes, or a cluster: ``dask.distributed.Client``, or its ``get_executor()``.
+        Or devices, see ``fg.devices``: each has a worker.
     reduce : {"mean", "sum"} or sequence of float
         How to combine the losses of the chunks. A sequence has the weights of a weighted mean, such
         as the lengths of the chunks.
@@ -136,7 +137,8 @@ def value_and_grad(
         ``(params, chunks, *args) -> (value, gradient)``. Chunks are a list of pytrees of arrays, of
         paths of files, or of functions without arguments that load a chunk (workers call them once,
         and keep the data); or a Dask array or bag. The result is bit-for-bit independent of the
-        executor, of the number of workers, and of workers that die.
+        executor, of the number of workers, and of workers that die; with devices, of their number.
+        If the parameters are on a device, so is the result, else on the host.
 
     Raises
     ------
@@ -147,6 +149,8 @@ def value_and_grad(
         A chunk cannot be loaded, or kills its workers; the error has its index and the traceback.
     WorkerError
         No worker is available, or a worker has other versions of libraries or different last bits.
+    DeviceError
+        A chunk or a parameter is on a device, and the workers compute on the host, or on others.
     DifferentiationError
         The result of the loss is not a real scalar.
 
@@ -177,7 +181,7 @@ def value_and_grad(
 @answering
 def grad(
     loss: Callable[..., Any],
-    executor: AnyExecutor,
+    executor: Workers,
     reduce: str | Iterable[float] = "mean",
     *,
     dtype: DTypeLike | None = None,
@@ -191,7 +195,7 @@ def grad(
     ----------
     loss : callable
         ``loss(params, chunk, *args)`` returns a real scalar.
-    executor : concurrent.futures.Executor, or client of Dask
+    executor : concurrent.futures.Executor, client of Dask, or list of devices
     reduce : {"mean", "sum"} or sequence of float
     dtype, keep, timeout, allow_other_bits : optional
         As for ``value_and_grad``.
@@ -221,7 +225,7 @@ def grad(
 @answering
 def hvp(
     loss: Callable[..., Any],
-    executor: AnyExecutor,
+    executor: Workers,
     reduce: str | Iterable[float] = "mean",
     *,
     dtype: DTypeLike | None = None,
@@ -237,7 +241,7 @@ def hvp(
     ----------
     loss : callable
         ``loss(params, chunk, *args)`` returns a real scalar.
-    executor : concurrent.futures.Executor, or client of Dask
+    executor : concurrent.futures.Executor, client of Dask, or list of devices
     reduce : {"mean", "sum"} or sequence of float
     dtype, keep, timeout, allow_other_bits : optional
         As for ``value_and_grad``.
@@ -276,7 +280,7 @@ def hvp(
 @answering
 def jacobian(
     f: Callable[..., Any],
-    executor: AnyExecutor,
+    executor: Workers,
     *,
     keep: int | None = None,
     timeout: float | None = None,
@@ -291,7 +295,7 @@ def jacobian(
     f : callable
         ``f(params, chunk, *args)`` returns a pytree of arrays with one row for each row of the
         chunk, such as residuals.
-    executor : concurrent.futures.Executor, or client of Dask
+    executor : concurrent.futures.Executor, client of Dask, or list of devices
     keep, timeout, allow_other_bits : optional
         As for ``value_and_grad``.
 
@@ -343,7 +347,8 @@ def jacobian(
 
     def rows(params: object, chunks: object, *args: object) -> Any:
         step = steps.step(params, args, chunks)
-        blocks = [step.plan.result(values) for values in step.stream()]
-        return pytrees.map(lambda *leaves: wrap(freeze(np.concatenate(leaves))), *blocks)
+        stream = ([step.delivered(value) for value in values] for values in step.stream())
+        blocks = [step.plan.result(values) for values in stream]
+        return pytrees.map(lambda *leaves: as_tensor(np.concatenate(leaves)), *blocks)
 
     return update_wrapper(rows, f, updated=())

@@ -14,24 +14,20 @@ from functools import partial
 from hashlib import blake2b
 from typing import Any, Final, TypeVar
 
+from funcgrad._backends.devices.device import Device
 from funcgrad._core.pytrees import Structure
 from funcgrad._core.specs import spec_of
 from funcgrad._core.trace import Value
 from funcgrad._staging.static_arguments import parts_of
 from funcgrad.errors import ArgumentError, ChunkError, WorkerError
 from funcgrad.parallel.chunks import HeldChunk, RemoteChunk, chunk_list, raw_leaves
-from funcgrad.parallel.engines import (
-    AnyExecutor,
-    ExecutorEngine,
-    KilledError,
-    LostError,
-    aligned_groups,
-)
+from funcgrad.parallel.device_engine import DeviceEngine
+from funcgrad.parallel.engines import ExecutorEngine, KilledError, LostError, aligned_size
 from funcgrad.parallel.messages import ChunkProgram, Item, Outcome, Unstaged, folded
-from funcgrad.parallel.plans import Job, StagingPlan, digest_of
+from funcgrad.parallel.plans import Job, StagingPlan
 from funcgrad.parallel.probes import caller
 from funcgrad.parallel.waiting import Deadline
-from funcgrad.parallel.worker_tasks import combiner, load_chunk, run_chunks
+from funcgrad.parallel.worker_tasks import load_chunk, run_chunks
 
 T = TypeVar("T")
 _MOST_PLANS: Final = 16
@@ -40,14 +36,19 @@ _AHEAD: Final = 3
 """The number of streamed results for each worker that are computed ahead of their use."""
 
 
-def _engine_of(operation: str, executor: AnyExecutor) -> ExecutorEngine:
-    """Make the engine of an executor.
+def _engine_of(job: Job) -> ExecutorEngine:
+    """Make the engine of an executor, or of devices.
 
     Raises
     ------
     ArgumentError
-        The object is not an executor.
+        The object is not an executor, and not a list of devices.
     """
+    operation, executor = job.operation, job.executor
+    if isinstance(executor, (str, Device)):
+        executor = [executor]
+    if isinstance(executor, (list, tuple)) and executor:
+        return DeviceEngine(operation, executor, job.allow_other_bits)
     distributed: Any = sys.modules.get("distributed")
     client: Any = getattr(executor, "_client", executor)  # of a ClientExecutor
     if distributed is not None and isinstance(client, distributed.Client):
@@ -59,8 +60,8 @@ def _engine_of(operation: str, executor: AnyExecutor) -> ExecutorEngine:
         return ExecutorEngine(operation, executor)
     raise ArgumentError(
         f"{operation}: executor={executor!r:.80} is not an executor. Pass a ThreadPoolExecutor or"
-        " ProcessPoolExecutor of concurrent.futures, a synchronous client of Dask, or another"
-        " object with their method submit."
+        " ProcessPoolExecutor of concurrent.futures, a synchronous client of Dask, another object"
+        " with their method submit, or a list of devices of fg.devices()."
     )
 
 
@@ -72,7 +73,7 @@ class Steps:
 
     def __init__(self, job: Job) -> None:
         job.check()
-        self.job, self.engine = job, _engine_of(job.operation, job.executor)
+        self.job, self.engine = job, _engine_of(job)
         self.sent: dict[Hashable, tuple[object, object]] = {}
         self._plans: dict[Hashable, StagingPlan] = {}
 
@@ -112,8 +113,9 @@ class ChunkStep:
     ) -> None:
         operation, job = steps.job.operation, steps.job
         self._steps, self._engine = steps, steps.engine
-        self._chunks = chunk_list(operation, chunks, self._engine.shipped)
-        self._inputs, structure = raw_leaves(operation, (params, args))
+        residents = self._engine.takes_residents
+        self._chunks = chunk_list(operation, chunks, self._engine.shipped, residents)
+        self._inputs, structure = raw_leaves(operation, (params, args), residents)
         self.plan = steps.plan(self._inputs, structure)
         self.count = len(self._chunks)
         if weights is not None and len(weights) != self.count:
@@ -130,7 +132,8 @@ class ChunkStep:
         ]
         keys = [item.source.key for item in self._items if item.source is not None]
         run = blake2b("\n".join(keys).encode(), digest_size=16).hexdigest()
-        self._caller = caller(operation, job.allow_other_bits, job.keep, run, self._engine.store)
+        any_bits = job.allow_other_bits or residents
+        self._caller = caller(operation, any_bits, job.keep, run, self._engine.store)
         self.sent: dict[Hashable, tuple[object, object]] = {}
         self._sent_inputs: object = None
         self._tried: Sequence[ChunkProgram] = ()
@@ -159,9 +162,9 @@ class ChunkStep:
         if not isinstance(chunk, HeldChunk):
             return None
         value = list(chunk.leaves), chunk.structure
-        if not self._engine.shipped:
-            return value
-        content = tuple(map(id, chunk.leaves)) if chunk.constant else digest_of(chunk.leaves)
+        content = self._engine.content_of(chunk)
+        if content is None:
+            return self._engine.carried(value, self._waiting, self._losses)
         return self._share((content, chunk.structure), value)
 
     def _code(self) -> tuple[object, list[object]]:
@@ -177,9 +180,9 @@ class ChunkStep:
             self._sent_inputs = self._engine.carried(self._inputs, self._waiting, self._losses)
         items = self._items[indices]
         data = [self._data(item.index) for item in items]
-        held = items[0].source is None  # a worker has the data already
+        first = items[0].index
         return self._engine.submit(
-            None if held else place,
+            self._engine.place_of(self._chunks[first], first, place),
             run_chunks,
             self._caller,
             items,
@@ -201,7 +204,9 @@ class ChunkStep:
                 None, load_chunk, self._caller, self._items[index], self._data(index)
             )
             leaves, structure = self._ended(load, index)
-        self.plan.stage(index, self._inputs, leaves, structure, self._tried)
+        values = self._engine.alike([*self._inputs, *leaves])
+        count = len(self._inputs)
+        self.plan.stage(index, values[:count], values[count:], structure, self._tried)
 
     def _prepare(self) -> None:
         """Stage the function on the first chunk, and on other chunks here of another kind."""
@@ -254,9 +259,10 @@ class ChunkStep:
     def _combined(self) -> Outcome:
         engine, waiting = self._engine, self._waiting
         places = engine.places(waiting)
-        groups = aligned_groups(self.count, len(places))
+        size = engine.group_size(self._chunks, aligned_size(self.count, len(places)))
+        groups = [slice(k, k + size) for k in range(0, self.count, size)]
         tasks: list[Future[Outcome]] = []
-        combine = combiner(self._caller, self.plan.code(), list(self.plan.arrays.values()))
+        combine = engine.combiner(self._caller, self.plan.code(), list(self.plan.arrays.values()))
         try:
             for number, group in enumerate(groups):
                 # Neighbouring groups go to one worker, and to the same worker in each step.
@@ -272,6 +278,10 @@ class ChunkStep:
     def _alone(self, index: int) -> Outcome:
         """Run one chunk by itself: if it kills its worker, no other chunk is lost."""
         return self._ended(self._start(slice(index, index + 1)), index)
+
+    def delivered(self, value: Any) -> Any:
+        """Return a result in the place where the parameters are."""
+        return self._engine.delivered(value, self._inputs)
 
     def stream(self) -> Iterator[tuple[Value, ...]]:
         """Yield the results of the chunks in order; a few are computed ahead."""

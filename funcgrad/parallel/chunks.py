@@ -10,7 +10,8 @@ arguments, from a file, from rows of an array in a file, or from a block of a Da
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from hashlib import blake2b
 from importlib.util import find_spec
 from operator import index
 from typing import Any, SupportsIndex, TypeAlias
@@ -47,8 +48,12 @@ class RemoteChunk:
 Chunk: TypeAlias = "HeldChunk | RemoteChunk | ChunkSource"
 
 
-def raw_leaves(operation: str, tree: object) -> tuple[list[Value], Structure]:
+def raw_leaves(
+    operation: str, tree: object, residents: bool = False
+) -> tuple[list[Value], Structure]:
     """Flatten data; arrays become contiguous, because strides change the last bits of products.
+
+    If ``residents``, leaves may be on a device.
 
     Raises
     ------
@@ -60,17 +65,20 @@ def raw_leaves(operation: str, tree: object) -> tuple[list[Value], Structure]:
         A leaf is on a device.
     """
     leaves, structure = pytrees.flatten(tree)
-    return [_raw(operation, leaf) for leaf in leaves], structure
+    return [_raw(operation, leaf, residents) for leaf in leaves], structure
 
 
-def _raw(operation: str, leaf: object) -> Value:
+def _raw(operation: str, leaf: object, residents: bool) -> Value:
     is_array = type(leaf) is np.ndarray and leaf.dtype in DTYPES
     value = leaf if is_array else concrete(operand(leaf, operation))
     if isinstance(value, TracedValue):
         if value._trace.is_remote:
+            if residents:
+                return value
             raise DeviceError(
-                f"{operation}: an argument is on {value._trace.title}, and workers compute on the"
-                " host. Copy it with fg.get."
+                f"{operation}: an argument is on {value._trace.title}, and workers of an executor"
+                " compute on the host. Pass devices instead of the executor, or copy the argument"
+                " with fg.get."
             )
         raise TracerError(
             f"{operation}: an argument is traced by a transformation around the call, but workers"
@@ -82,10 +90,22 @@ def _raw(operation: str, leaf: object) -> Value:
     return value
 
 
+def digest_of(arrays: Sequence[Value]) -> str:
+    """Return a name for values, from their content."""
+    digest = blake2b(digest_size=16)
+    for value in arrays:
+        array = np.asarray(value)  # a Python number differs from its array
+        digest.update(f"{type(value).__name__}{array.dtype.str}{array.shape};".encode())
+        digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()
+
+
 # ------------------------------------------------------------------------------- chunks of users
 
 
-def chunk_list(operation: str, chunks: object, shipped: bool) -> list[Chunk]:
+def chunk_list(
+    operation: str, chunks: object, shipped: bool, residents: bool = False
+) -> list[Chunk]:
     """Read the argument ``chunks``; functions are pickled for workers in other processes.
 
     Raises
@@ -105,20 +125,23 @@ def chunk_list(operation: str, chunks: object, shipped: bool) -> list[Chunk]:
             f" {type(chunks).__name__}. Cut large arrays into chunks: fg.parallel.slices(data,"
             " 1000)."
         )
-    known = [_chunk(operation, chunk, number, shipped) for number, chunk in enumerate(list(chunks))]
+    known = [
+        _chunk(operation, chunk, number, shipped, residents)
+        for number, chunk in enumerate(list(chunks))
+    ]
     if not known:
         raise ArgumentError(f"{operation}: chunks is empty, so there is nothing to compute.")
     return known
 
 
-def _chunk(operation: str, chunk: object, number: int, shipped: bool) -> Chunk:
+def _chunk(operation: str, chunk: object, number: int, shipped: bool, residents: bool) -> Chunk:
     place = f"{operation}: chunks[{number}]"
     if isinstance(chunk, (str, os.PathLike)):
         return file_source(os.fspath(chunk), place, shipped)
     if callable(chunk) and not isinstance(chunk, TracedValue):
         return source_of(chunk, place, shipped)
     try:
-        leaves, structure = raw_leaves(operation, chunk)
+        leaves, structure = raw_leaves(operation, chunk, residents)
     except LeafError as error:
         raise LeafError(
             f"{place}: {str(error).removeprefix(operation + ': ')} A chunk is a pytree of arrays,"

@@ -22,13 +22,16 @@ from threading import current_thread
 from time import monotonic
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
+from funcgrad._core.trace import Value
 from funcgrad._hooks.key_uses import current_uses
 from funcgrad.errors import FuncgradError, WorkerError
-from funcgrad.parallel.messages import Caller, Outcome, folded
+from funcgrad.parallel.chunks import HeldChunk, digest_of
+from funcgrad.parallel.messages import Caller, Outcome, StepCode, folded
 from funcgrad.parallel.shared_files import AbsentError, SharedFile
+from funcgrad.parallel.sources import ChunkSource
 from funcgrad.parallel.waiting import Deadline
 from funcgrad.parallel.worker_store import ChunkStore
-from funcgrad.parallel.worker_tasks import Combine
+from funcgrad.parallel.worker_tasks import Combine, combiner
 
 T = TypeVar("T")
 Terms: TypeAlias = tuple[Caller, object, list[object]]
@@ -60,7 +63,14 @@ class ExecutorEngine:
 
     Workers are threads, which get values directly and keep chunks in ``store``; or they are
     processes, to which values are ``shipped`` in shared files.
+
+    Attributes
+    ----------
+    takes_residents : bool
+        Whether parameters and chunks may be on a device.
     """
+
+    takes_residents = False
 
     def __init__(self, operation: str, executor: AnyExecutor) -> None:
         self._operation, self._executor = operation, executor
@@ -84,6 +94,20 @@ class ExecutorEngine:
     def recover(self, waiting: Deadline) -> None:
         """Prepare to repeat a step."""
 
+    def content_of(self, chunk: HeldChunk) -> object:
+        """Return a name for the data of a chunk, by which they are sent once; None for threads."""
+        if not self.shipped:
+            return None
+        return tuple(map(id, chunk.leaves)) if chunk.constant else digest_of(chunk.leaves)
+
+    def alike(self, values: Sequence[Value]) -> Sequence[Value]:
+        """Return values on which the function can be staged: all of them in one place."""
+        return values
+
+    def delivered(self, value: Any, inputs: Sequence[Value]) -> Any:
+        """Return a result in the place where the caller expects it."""
+        return value
+
     # Tasks.
 
     def places(self, waiting: Deadline) -> Sequence[str | None]:
@@ -94,6 +118,14 @@ class ExecutorEngine:
                 return [None] * number
         return [None] * (os.cpu_count() or 1)
 
+    def group_size(self, chunks: Sequence[object], size: int) -> int:
+        """Return how many chunks a task may have, at most ``size``."""
+        return size
+
+    def place_of(self, chunk: object, index: int, place: str | None) -> str | None:
+        """Return the worker for a chunk; None if the chunk decides, since a worker has the data."""
+        return place if isinstance(chunk, ChunkSource) else None
+
     def submit(self, place: str | None, function: Callable[..., T], *args: object) -> Future[T]:
         """Submit a task, if possible to a chosen worker.
 
@@ -102,13 +134,18 @@ class ExecutorEngine:
         WorkerError
             The executor does not accept tasks any more.
         """
+        return self._submitted(self._executor, function, *args)
+
+    def _submitted(
+        self, executor: AnyExecutor, function: Callable[..., T], *args: object
+    ) -> Future[T]:
         task: Callable[..., T] = function
         if not self.shipped and current_uses() is not None:  # check the use of keys in threads, too
             task = partial(copy_context().run, function)
-        if _runs_here(self._executor):
+        if _runs_here(executor):
             return _ended_future(function, *args)
         try:
-            future: Future[T] = self._executor.submit(task, *args)
+            future: Future[T] = executor.submit(task, *args)
         except RuntimeError as error:  # shut down, or broken
             raise self._broken(error) from error
         return future
@@ -191,6 +228,10 @@ class ExecutorEngine:
 
         return folded(ordered(), combine)
 
+    def combiner(self, caller: Caller, code: StepCode, constants: Sequence[Value]) -> Combine:
+        """Return the function that combines two results in this process."""
+        return combiner(caller, code, constants)
+
     def cancel(self, tasks: Sequence[Future[Any]]) -> None:
         """Cancel all tasks, as far as the executor can."""
         for task in tasks:
@@ -221,12 +262,11 @@ def _ended_future(function: Callable[..., T], *args: object) -> Future[T]:
     return future
 
 
-def aligned_groups(count: int, workers: int) -> list[slice]:
-    """Group chunks by powers of two, with about eight groups for each worker.
+def aligned_size(count: int, workers: int) -> int:
+    """The size of groups of chunks: a power of two, with about eight groups for each worker.
 
-    >>> aligned_groups(40, 2)
-    [slice(0, 2, None), slice(2, 4, None), ...]
+    >>> aligned_size(40, 2)
+    2
     """
     share = max(1, count // (_TASKS_PER_WORKER * workers))
-    size = 1 << (share.bit_length() - 1)
-    return [slice(k, k + size) for k in range(0, count, size)]
+    return 1 << (share.bit_length() - 1)

@@ -15,28 +15,21 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
-from funcgrad._core.trace import Value
-from funcgrad._core.users_values import freeze
 from funcgrad._hints.lookup import answering
 from funcgrad._transforms.arguments import check_function
 from funcgrad._transforms.batch import vmap
 from funcgrad.errors import MissingPackageError
 from funcgrad.parallel.chunk_steps import Steps
 from funcgrad.parallel.chunks import slices
-from funcgrad.parallel.engines import AnyExecutor
+from funcgrad.parallel.device_engine import Workers
+from funcgrad.parallel.messages import as_tensor
 from funcgrad.parallel.plans import Job
-from funcgrad.tensor.tensor import wrap
-
-
-def _tensor(value: Value) -> Any:
-    array = np.asarray(value)
-    return wrap(freeze(array) if array.ndim else array[()])
 
 
 @answering
 def map(
     f: Callable[..., Any],
-    executor: AnyExecutor,
+    executor: Workers,
     batch_size: SupportsIndex | None = None,
     *,
     progress: bool = False,
@@ -53,7 +46,7 @@ def map(
     ----------
     f : callable
         ``f(x, *args)`` returns a pytree.
-    executor : concurrent.futures.Executor, or client of Dask
+    executor : concurrent.futures.Executor, client of Dask, or list of devices
     batch_size : int, optional
         If given, ``f`` is a function of one example, and the data are arrays with one example in
         each row. Workers run ``fg.vmap(f)`` on this number of rows at once.
@@ -110,7 +103,7 @@ def map(
             for values in step.stream():
                 if shown is not None:
                     shown.update()
-                yield step.plan.result([_tensor(value) for value in values])
+                yield step.plan.result([as_tensor(value) for value in values])
         finally:
             if shown is not None:
                 shown.close()
@@ -132,7 +125,7 @@ def _bar() -> Any:
 def reduce(
     f: Callable[..., Any],
     combine: Callable[[Any, Any], Any],
-    executor: AnyExecutor,
+    executor: Workers,
     *,
     keep: int | None = None,
     timeout: float | None = None,
@@ -149,7 +142,7 @@ def reduce(
     combine : callable
         ``combine(left, right)`` combines two neighbouring results into one of the same structure
         and shapes. It should be associative, up to rounding.
-    executor : concurrent.futures.Executor, or client of Dask
+    executor : concurrent.futures.Executor, client of Dask, or list of devices
     keep, timeout, allow_other_bits : optional
         As for ``value_and_grad``.
 
@@ -196,6 +189,6 @@ def reduce(
     def reduced(chunks: object, *args: object) -> Any:
         step = steps.step((), args, chunks)
         values = step.total()
-        return step.plan.result([_tensor(value) for value in values])
+        return step.plan.result([as_tensor(step.delivered(value)) for value in values])
 
     return update_wrapper(reduced, f, updated=())

@@ -8,14 +8,18 @@ or with the chunks for which it has no program (``Unstaged``).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
 
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._core.pytrees import Structure
 from funcgrad._core.specs import Spec
 from funcgrad._core.trace import Value
+from funcgrad._core.users_values import freeze
 from funcgrad.parallel.sources import ChunkSource
 from funcgrad.parallel.worker_store import ChunkStore
+from funcgrad.tensor.tensor import Tensor, wrap
 
 T = TypeVar("T")
 
@@ -80,6 +84,14 @@ class Unstaged:
 
 
 Outcome: TypeAlias = "tuple[Value, ...] | Unstaged"
+
+
+def as_tensor(value: Any) -> Tensor:
+    """Make a tensor of a result, which may be on a device."""
+    if isinstance(value, Tensor):
+        return value
+    array = np.asarray(value)
+    return wrap(freeze(array) if array.ndim else array[()])
 
 
 def folded(values: Iterable[T], combine: Callable[[T, T], T]) -> T:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from hashlib import blake2b
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike
 
+from funcgrad._backends.devices.resident import Resident
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._base.locks import ProcessLock
 from funcgrad._core import pytrees
@@ -26,7 +26,8 @@ from funcgrad._staging.capture import Capture
 from funcgrad._transforms.arguments import check_function
 from funcgrad._transforms.stage import stage
 from funcgrad.errors import ArgumentError, ShapeError, TreeError
-from funcgrad.parallel.engines import AnyExecutor
+from funcgrad.parallel.chunks import digest_of
+from funcgrad.parallel.device_engine import Workers
 from funcgrad.parallel.messages import ChunkProgram, StepCode
 from funcgrad.tensor.tensor import wrap
 
@@ -50,7 +51,7 @@ class Job:
     operation: str
     work: Work
     roots: tuple[Callable[..., Any], ...]
-    executor: AnyExecutor
+    executor: Workers
     keep: int | None
     timeout: float | None
     allow_other_bits: bool
@@ -84,16 +85,6 @@ class Job:
         else:
             return
         raise ArgumentError(about)
-
-
-def digest_of(arrays: Sequence[Value]) -> str:
-    """Return a name for values, from their content."""
-    digest = blake2b(digest_size=16)
-    for value in arrays:
-        array = np.asarray(value)  # a Python number differs from its array
-        digest.update(f"{type(value).__name__}{array.dtype.str}{array.shape};".encode())
-        digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
-    return digest.hexdigest()
 
 
 class StagingPlan:
@@ -237,12 +228,14 @@ class StagingPlan:
     ) -> ChunkProgram:
         """Prepare a program for sending; its large constants become inputs."""
         first = len(program.inputs)
+        constants = [constant.value for constant in program.constants]
+        known = [np.asarray(x) if type(x) is Resident else x for x in constants]
         large = [
             first + number
-            for number, constant in enumerate(program.constants)
-            if isinstance(constant.value, np.ndarray) and constant.value.nbytes > _LARGE
+            for number, value in enumerate(known)
+            if isinstance(value, np.ndarray) and value.nbytes > _LARGE
         ]
-        values = [program.constants[variable - first].value for variable in large]
+        values = [known[variable - first] for variable in large]
         digests = [digest_of([value]) for value in values]
         self.arrays.update(zip(digests, values, strict=True))
         bare = extract(program, [*range(first), *large], program.outputs, program.guards)

@@ -16,6 +16,7 @@ from typing import Any, Final, TypeVar
 import numpy as np
 
 from funcgrad._base.locks import ProcessLock
+from funcgrad.tensor.tensor import Tensor
 
 T = TypeVar("T")
 _MOST: Final = 128
@@ -82,7 +83,7 @@ class RecentValues:
 
 def _sizes(tree: object) -> Iterator[int]:
     """Yield the bytes of the arrays in nested lists and tuples."""
-    if isinstance(tree, (np.ndarray, np.generic)):
+    if isinstance(tree, (np.ndarray, np.generic, Tensor)):  # a tensor is on a device
         yield tree.nbytes
     elif isinstance(tree, (list, tuple)):
         for value in tree:

@@ -10,18 +10,17 @@ the values inside their tracers, and these operations arrive here.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
-from types import FrameType
 from typing import Any, Final
 
 import numpy as np
 
 from funcgrad._backends.devices.resident import HeldArray, Resident
+from funcgrad._backends.devices.users_arguments import check_constant
 from funcgrad._backends.interface import Compiled, DeviceBackend, Handle, evaluated
 from funcgrad._base.fast_dataclass import dataclass
-from funcgrad._base.users_line import all_arguments_of, is_users, users_line, warn_user
+from funcgrad._base.users_line import users_line, warn_user
 from funcgrad._core import pytrees
 from funcgrad._core.primitive import Primitive
 from funcgrad._core.specs import Spec, spec_of
@@ -232,7 +231,7 @@ class Device(Trace):
                 else:
                     kinds.append((value.shape, value.dtype))
                     if value.shape:
-                        check_constant(primitive.name, self, origin)
+                        check_constant(primitive.name, self.name, origin)
                         value = freeze(value)
                 inputs.append(value)
         options = exact_key(tuple(sorted(params.items()))) if params else ()
@@ -255,10 +254,15 @@ class Device(Trace):
 
     def run_program(self, program: Program, args: Sequence[Value]) -> list[Value]:
         """Run an optimized program on the device, as one program."""
+        outs = self.attempt(program, args)
+        return program.evaluate(args) if outs is None else outs  # which names the guard
+
+    def attempt(self, program: Program, args: Sequence[Value]) -> list[Value] | None:
+        """Run an optimized program on the device; None if a guard does not hold."""
         compiled = program.derived(("on device", self.level), lambda: self.compiled(program))
         outs = compiled.run(*self.inputs(program.name, args))
         if outs is None:
-            return program.evaluate(args)  # which raises an error that names the guard
+            return None
         specs, origin = program.output_specs, _origin(args)
         return [
             out if spec.weak else Resident.of(self, out, spec, origin)
@@ -440,45 +444,3 @@ def _without_residents(program: Program) -> tuple[Program, list[Value]]:
         arguments=pytrees.of_arguments(len(inputs)),
     )
     return moved, [constant.value for constant in closed]
-
-
-def check_constant(operation: str, device: Device, origin: str) -> None:
-    """Refuse an array of the host in an operation on a device, if the user passed it.
-
-    Arrays that a function of funcgrad makes for its own use, such as tables of indices, are copied
-    to the device. To tell them apart, this looks at the arguments of the function of funcgrad that
-    the user's code called: an operator, ``fnp.dot``, a pullback.
-
-    Raises
-    ------
-    DeviceError
-        The arguments contain an array of the host.
-    """
-    frame: FrameType | None = sys._getframe(1)
-    called: FrameType | None = None
-    while frame is not None and not _is_users(frame):
-        called, frame = frame, frame.f_back
-    if frame is None or called is None:
-        return
-    for leaf in pytrees.leaves(all_arguments_of(called)):
-        array = _array_of(leaf)
-        if array is not None and array.ndim:
-            is_key = (array.shape, array.dtype) == ((2,), np.uint64)
-            what, name = ("a key", "key") if is_key else (f"an array of shape {array.shape}", "x")
-            raise DeviceError(
-                f"{operation}: {what} is on the host, another value on {device.name}"
-                f"{f' (put there at {origin})' if origin else ''}. Arrays are not copied silently:"
-                f" write fg.put({name}, {device.name!r}), before a loop if there is one. Python"
-                " numbers and arrays without axes may be on the host."
-            )
-
-
-def _is_users(frame: FrameType) -> bool:
-    return is_users(frame) and not frame.f_code.co_filename.startswith("funcgrad ")
-
-
-def _array_of(leaf: object) -> np.ndarray[Any, Any] | None:
-    """The array of the host that a leaf is, or that a tensor or a tracer holds."""
-    while isinstance(leaf, TracedValue):
-        leaf = leaf._value
-    return leaf if isinstance(leaf, np.ndarray) else None

@@ -14,7 +14,7 @@ from numpy.typing import DTypeLike
 
 import funcgrad.numpy as fnp
 from funcgrad._core.specs import normalize_axis
-from funcgrad._core.users_values import operand
+from funcgrad._core.users_values import Setting, operand
 from funcgrad.errors import ArgumentError
 from funcgrad.numpy.options import integer, natural, real_number
 from funcgrad.scipy.ndimage.array_filters import filtered_along
@@ -128,7 +128,7 @@ def _gaussian_weights(sigma: ArrayLike, order: int, radius: int) -> Tensor:
 
 def gaussian_filter(
     input: ArrayLike,
-    sigma: ArrayLike | Sequence[ArrayLike],
+    sigma: Setting,
     order: int | Sequence[int] = 0,
     output: DTypeLike | None = None,
     mode: Modes = "reflect",
@@ -382,7 +382,7 @@ def laplace(
 
 def gaussian_laplace(
     input: ArrayLike,
-    sigma: ArrayLike | Sequence[ArrayLike],
+    sigma: Setting,
     output: DTypeLike | None = None,
     mode: Modes = "reflect",
     cval: ArrayLike = 0.0,
@@ -424,7 +424,7 @@ def gaussian_laplace(
 
 def gaussian_gradient_magnitude(
     input: ArrayLike,
-    sigma: ArrayLike | Sequence[ArrayLike],
+    sigma: Setting,
     output: DTypeLike | None = None,
     mode: Modes = "reflect",
     cval: ArrayLike = 0.0,

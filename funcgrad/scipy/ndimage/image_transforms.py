@@ -14,7 +14,7 @@ from numpy.typing import DTypeLike
 
 import funcgrad.numpy as fnp
 from funcgrad._core.specs import normalize_axis
-from funcgrad._core.users_values import operand
+from funcgrad._core.users_values import Setting, operand
 from funcgrad._primitives.matrices import real_dtype
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
 from funcgrad.numpy.options import integer, natural, real_number, sequence
@@ -25,7 +25,7 @@ from funcgrad.tensor.tensor import ArrayLike, Tensor
 
 def shift(
     input: ArrayLike,
-    shift: ArrayLike | Sequence[ArrayLike],
+    shift: Setting,
     output: DTypeLike | None = None,
     order: int = 3,
     mode: str = "constant",
