@@ -8,7 +8,9 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -106,8 +108,7 @@ def linear_transpose(f: Callable[..., Any], *primals: Any) -> Callable[..., Any]
     Raises
     ------
     DifferentiationError
-        ``f`` is not linear; the error names the first operation that is not. On a device, a
-        constant is noticed if it reaches a result.
+        ``f`` is not linear; the error names the first operation that is not.
 
     Examples
     --------
@@ -119,16 +120,18 @@ def linear_transpose(f: Callable[..., Any], *primals: Any) -> Callable[..., Any]
     chosen = choose("linear_transpose", f, primals, tuple(range(len(primals))))
     zeros = [*map(zeros_like, chosen.leaves)]
     recorder, record, out = LinearRecorder.run(lambda xs: f(*chosen.trees(xs)), zeros)
+    recorder.check_there()
     leaves, structure = pytrees.flatten(out)
     values = values_of("linear_transpose", leaves, structure, lambda: "the function's result")
     indices = [recorder.index_of(value) for value in values]
     for value, index in zip(values, indices, strict=True):
-        if index < 0 and _is_nonzero(value):
+        there = _is_true(_nonzero_there(recorder.inner(value)))
+        if index < 0 and (there or _is_nonzero(value)):
             raise DifferentiationError(
                 "linear_transpose: the function returns a constant that is not zero, so it is not"
                 " linear."
             )
-        if _is_nonzero_there(recorder.inner(value)):
+        if there:  # it comes from a loop or another call
             raise DifferentiationError(
                 "linear_transpose: the function is not linear but affine: at zero its result is not"
                 " zero."
@@ -163,12 +166,25 @@ def _is_nonzero(value: Value) -> bool:
     return bool(np.any((array != 0) & (array == array)))  # NaN is zero times infinity here
 
 
-def _is_nonzero_there(value: Value) -> bool:
-    """Whether a value on a device is not zero: one number is read from there."""
+def _nonzero_there(value: Value) -> Value | None:
+    """A boolean on a device: whether a value there is not zero. None for other values."""
     if is_followed(value) or type(value) in RAW:
-        return False
+        return None
     differs = (value != 0) & (value == value)
-    return bool(reduce_any(differs, axis=tuple(range(len(shape_of(value)))), keepdims=False))
+    return reduce_any(differs, axis=tuple(range(len(shape_of(value)))), keepdims=False)
+
+
+def _is_true(boolean: Value | None) -> bool:
+    """Read a boolean from a device."""
+    return boolean is not None and bool(boolean)
+
+
+def _check_constant(operation: str, is_nonzero: bool) -> None:
+    if is_nonzero:
+        raise DifferentiationError(
+            f"linear_transpose: the function is not linear but affine: {operation} adds a constant"
+            " that is not zero."
+        )
 
 
 class LinearRecorder(Recorder):
@@ -177,11 +193,25 @@ class LinearRecorder(Recorder):
     title = "linear_transpose"
     has_numbers = False  # but zeros that stand for any
     runs_again = False
-    __slots__ = ()
+    __slots__ = ("_there",)
 
     def __init__(self, level: int) -> None:
         super().__init__(level)
         self.is_plain = False
+        self._there: list[tuple[str, Value]] = []
+
+    def check_there(self) -> None:
+        """Check the results that are on a device: one number is read from there.
+
+        Raises
+        ------
+        DifferentiationError
+            An operation adds a constant that is not zero.
+        """
+        there, self._there = self._there, []
+        if there and _is_true(reduce(operator.or_, [boolean for _, boolean in there])):
+            for operation, boolean in there:
+                _check_constant(operation, _is_true(boolean))
 
     def process1(self, primitive: Primitive, x: Value) -> Value:
         return self.process(primitive, (x,), {})
@@ -203,11 +233,12 @@ class LinearRecorder(Recorder):
             )
         out = super().process(primitive, args, params)
         outs = out if type(out) is tuple else (out,)
-        if any(_is_nonzero(value._value if type(value) is Recorded else value) for value in outs):
-            raise DifferentiationError(
-                f"linear_transpose: the function is not linear but affine: {primitive.name} adds a"
-                " constant that is not zero."
-            )
+        for result in outs:
+            value = result._value if type(result) is Recorded else result
+            _check_constant(primitive.name, _is_nonzero(value))
+            boolean = _nonzero_there(value)
+            if boolean is not None:
+                self._there.append((primitive.name, boolean))
         return out
 
     def process_call(self, call: Composite, args: Sequence[Value]) -> list[Value]:

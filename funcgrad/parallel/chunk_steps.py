@@ -45,7 +45,7 @@ def _engine_of(job: Job) -> ExecutorEngine:
         The object is not an executor, and not a list of devices.
     """
     operation, executor = job.operation, job.executor
-    if isinstance(executor, (str, Device)):
+    if isinstance(executor, Device):
         executor = [executor]
     if isinstance(executor, (list, tuple)) and executor:
         return DeviceEngine(operation, executor, job.allow_other_bits)

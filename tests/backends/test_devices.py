@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import gc
 import pickle
-import re
 import runpy
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import errors
 from funcgrad._backends.interface import Compiled
-from funcgrad.errors import CheckError, DeviceError, DeviceWarning, NonFiniteError, TracerError
+from funcgrad.errors import CheckError, DeviceError, DeviceWarning, NonFiniteError
 from tests.backends.fake_device import Chip, FakeDevice
 from tests.together import together
 
@@ -370,54 +369,6 @@ def test_guards_look_at_one_number(device: FakeDevice) -> None:
     gets = device.counts.gets
     f(large)
     assert device.counts.gets == gets
-
-
-# ----------------------------------------------------------------------------------------- errors
-
-
-def _refused(device: FakeDevice) -> Iterator[tuple[Callable[[], object], type[Exception], str]]:
-    x, other = fg.put(X, device), fg.put(X, FakeDevice("fake:other"))
-    here = r"test_devices\.py:\d+"
-    yield lambda: x * other, DeviceError, f"{here}.*fake:other.*{here}.*fg.put"
-    yield lambda: fg.jit(fnp.add)(x, other), DeviceError, "fake:other"
-    yield lambda: x * X, DeviceError, f"multiply: an array of shape .*{here}.*fg.put"
-    yield lambda: X * x, DeviceError, "multiply"
-    yield lambda: x + fg.tensor(X), DeviceError, "add"
-    yield lambda: fnp.dot(x, fnp.ones(3)), DeviceError, "host"
-    yield lambda: fg.grad(lambda x: fnp.sum(x * X))(x), DeviceError, "multiply"
-    yield lambda: fg.grad(lambda x, y: fnp.sum(x * y))(x, X), DeviceError, "multiply"
-    yield lambda: fg.vmap(lambda x, y: x * y)(x, X), DeviceError, "multiply"
-    yield lambda: fg.vjp(fnp.sin, x)[1](X), DeviceError, "host"
-    yield lambda: fg.jit(fnp.multiply)(x, X), DeviceError, r"jit: x2 is an array.*device="
-    yield lambda: fg.jit(lambda y: x * y)(X), DeviceError, "host"
-    yield lambda: fg.jit(fnp.sin, backend="numpy")(x), DeviceError, "backend='numpy'"
-    yield lambda: fg.jit(fnp.sin, exact=True)(x), DeviceError, "exact=True"
-    yield lambda: fg.grad(lambda y: fg.put(y, device))(2.0), TracerError, "put"
-    yield lambda: fg.put(X, "nowhere:0"), DeviceError, "there is no device 'nowhere:0'.*'cpu'"
-    yield lambda: fg.put(X, 3), DeviceError, "is not a device"  # type: ignore[arg-type]
-    yield lambda: fg.put(X, device, host="?"), DeviceError, "host has to be"  # type: ignore[arg-type]
-    yield lambda: fg.random.permutation(fg.random.key(0), x), DeviceError, r"a key is on.*put\(key"
-    yield lambda: fg.grad(lambda y: fnp.sum(fnp.asarray(y, device=device)))(X), TracerError, "asarr"
-    yield lambda: fnp.zeros(3, device="nowhere"), DeviceError, "zeros: there is no device"
-    yield lambda: fnp.eye(3, device=3), DeviceError, "eye: 3 is not a device"  # type: ignore[arg-type]
-    yield lambda: fnp.ones(-1, device=device), ValueError, "ones"
-    yield lambda: fg.scipy.sparse.linalg.splu(fg.sparse.diags(x)), DeviceError, "fg.get"
-    yield lambda: fg.put("text", device), fg.errors.LeafError, "put"
-    yield lambda: x.to_device("nowhere"), fg.errors.ArgumentError, "to_device"  # type: ignore[arg-type]
-
-
-def test_mistakes_are_refused(device: FakeDevice) -> None:
-    for number, (call, kind, text) in enumerate(_refused(device)):
-        with pytest.raises(kind) as raised:
-            call()
-        assert re.search(text, str(raised.value)), f"case {number}: {raised.value}"
-
-
-def test_numbers_and_lists_are_taken_along(device: FakeDevice) -> None:
-    x = fg.put(X, device)
-    for number in (2.0, 2, np.float64(2.0), np.array(2.0), fg.tensor(2.0), [2.0, 2.0, 2.0]):
-        np.testing.assert_array_equal(x * number, X * 2.0)
-    assert (x.astype("float32") * 2.0).dtype == np.float32
 
 
 # ------------------------------------------------------------------- operations that it lacks

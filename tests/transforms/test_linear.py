@@ -191,11 +191,20 @@ def test_what_is_not_linear_is_refused_by_name(f: Any, reason: str) -> None:
     assert reason in str(caught.value)
 
 
-def test_a_constant_on_a_device_is_refused_where_it_reaches_a_result() -> None:
+def test_a_constant_on_a_device_is_refused_by_name() -> None:
     device = FakeDevice("fake:affine")
     x, one = fg.put((np.ones(3), np.ones(1)), device)
-    for f in (lambda x: x + 1.0, lambda x: fnp.concatenate([x, one]), lambda x: (x, one)):
-        with pytest.raises(DifferentiationError, match="affine: at zero its result is not zero"):
+    cases: list[tuple[Any, str]] = [
+        (lambda x: x + 1.0, "affine: add adds a constant"),
+        (lambda x: fnp.concatenate([x, one]), "affine: concatenate adds a constant"),
+        (lambda x: (x - one)[:0], "affine: subtract adds a constant"),
+        (lambda x: (x, one), "returns a constant"),
+        (lambda x: fg.fori_loop(0, 2, lambda i, y: y + one, x), "affine"),
+    ]
+    for f, reason in cases:
+        with pytest.raises(DifferentiationError, match=f"linear_transpose: .*{reason}"):
             fg.linear_transpose(f, x)
-    (found,) = fg.linear_transpose(lambda x: 3.0 * x, x)(x)
-    assert found.tolist() == [3.0] * 3
+    gets = device.counts.gets
+    transposed = fg.linear_transpose(lambda x: fnp.sin(one) * x + 0.0 * one, x)
+    assert device.counts.gets == gets + 2  # whether an operation, or the result, is not zero
+    np.testing.assert_allclose(transposed(x)[0], np.sin(np.ones(3)))

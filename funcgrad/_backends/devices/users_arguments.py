@@ -62,7 +62,7 @@ def _arrays(called: FrameType) -> Iterator[tuple[str, str, np.ndarray[Any, Any]]
     """The arrays of the host among the arguments of a call, each with the names of the function and
     of the argument, which are empty for operators."""
     name, function, arguments = _call(called)
-    is_operator = name.startswith("__")
+    is_operator = name.startswith("__") or isinstance(arguments.get("self"), TracedValue)
     shown = "indexing" if name == "__getitem__" else "" if is_operator else name
     for argument, value in arguments.items():
         if isinstance(value, Transformed) or _is_setting(function, argument):
