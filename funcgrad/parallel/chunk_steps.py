@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import Future
 from functools import partial
 from hashlib import blake2b
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from funcgrad._backends.devices.device import Device
 from funcgrad._core.pytrees import Structure
@@ -44,11 +44,10 @@ def _engine_of(job: Job) -> ExecutorEngine:
     ArgumentError
         The object is not an executor, and not a list of devices.
     """
-    operation, executor = job.operation, job.executor
-    if isinstance(executor, Device):
-        executor = [executor]
-    if isinstance(executor, (list, tuple)) and executor:
-        return DeviceEngine(operation, executor, job.allow_other_bits)
+    operation, executor = job.operation, cast("Any", job.executor)
+    devices = [executor] if isinstance(executor, Device) else executor
+    if isinstance(devices, (list, tuple)) and devices:
+        return DeviceEngine(operation, devices, job.allow_other_bits)
     distributed: Any = sys.modules.get("distributed")
     client: Any = getattr(executor, "_client", executor)  # of a ClientExecutor
     if distributed is not None and isinstance(client, distributed.Client):

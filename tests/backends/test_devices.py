@@ -19,6 +19,7 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import errors
 from funcgrad._backends.interface import Compiled
+from funcgrad._backends.xla.xla_devices import _memory_errors
 from funcgrad.errors import CheckError, DeviceError, DeviceWarning, NonFiniteError
 from tests.backends.fake_device import Chip, FakeDevice
 from tests.together import together
@@ -395,6 +396,14 @@ def test_host_never_refuses_them() -> None:
             f(x)
     assert fake.counts.gets == 0
     np.testing.assert_array_equal(x * fg.put(X, fake), X * X)
+
+
+def test_too_little_memory_is_explained() -> None:
+    explained = pytest.raises(MemoryError, match=r"RESOURCE_EXHAUSTED: planted\. .*smaller batches")
+    with explained, _memory_errors():
+        raise RuntimeError("RESOURCE_EXHAUSTED: planted.\nlong")
+    with pytest.raises(RuntimeError, match="another"), _memory_errors():
+        raise RuntimeError("another")
 
 
 # ------------------------------------------------------------------------------------- threads

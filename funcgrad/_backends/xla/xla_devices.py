@@ -133,7 +133,11 @@ class _memory_errors:  # noqa: N801 - a context, which costs less as a class tha
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         if error is not None and "RESOURCE_EXHAUSTED" in str(error):
-            raise MemoryError(str(error).splitlines()[0]) from error
+            raise MemoryError(
+                f"{str(error).splitlines()[0]} The memory of the device does not suffice: use"
+                " smaller batches or chunks, fg.checkpoint in gradients, or drop tensors that are"
+                " there and not needed."
+            ) from error
 
 
 def xla_devices() -> tuple[XlaDevice, ...]:
