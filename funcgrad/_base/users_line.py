@@ -32,9 +32,12 @@ LIBRARIES: Final = tuple(
 _HOME: Final = dirname(_ROOM) + os.sep
 
 
+_NOT_USERS: Final = (*LIBRARIES, "funcgrad ")  # the last begins the names of generated code
+
+
 def is_users(frame: FrameType) -> bool:
     """Whether a frame runs the user's code."""
-    return not frame.f_code.co_filename.startswith(LIBRARIES)
+    return not frame.f_code.co_filename.startswith(_NOT_USERS)
 
 
 def users_line() -> str:

@@ -41,7 +41,7 @@ def check_constant(operation: str, device: str, origin: str) -> None:
     """
     frame: FrameType | None = sys._getframe(1)
     called: FrameType | None = None
-    while frame is not None and not _is_users(frame):
+    while frame is not None and not is_users(frame):
         called, frame = frame, frame.f_back
     if frame is None or called is None:
         return
@@ -98,10 +98,6 @@ def _is_setting(function: Callable[..., Any] | None, argument: str) -> bool:
     """Whether a function reads an argument on the host, according to its type."""
     text = str(getattr(function, "__annotations__", {}).get(argument, ""))
     return "ArrayLike" not in text and _SETTING.search(text) is not None
-
-
-def _is_users(frame: FrameType) -> bool:
-    return is_users(frame) and not frame.f_code.co_filename.startswith("funcgrad ")
 
 
 def _array_of(leaf: object) -> np.ndarray[Any, Any] | None:
