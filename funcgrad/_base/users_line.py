@@ -7,6 +7,7 @@ True
 import os
 import sys
 import warnings
+from collections.abc import Callable
 from inspect import CO_VARARGS, CO_VARKEYWORDS
 from os.path import dirname
 from types import FrameType
@@ -69,6 +70,19 @@ def named_arguments_of(frame: FrameType) -> dict[str, Any]:
     count = code.co_argcount + code.co_kwonlyargcount
     count += bool(code.co_flags & CO_VARARGS) + bool(code.co_flags & CO_VARKEYWORDS)
     return {name: frame.f_locals.get(name) for name in code.co_varnames[:count]}
+
+
+def wrapped_call(
+    frame: FrameType,
+) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]] | None:
+    """The function that a wrapper calls, and its arguments; None for other functions.
+
+    A wrapper is a function, or NumPy's protocol, with variables of these names.
+    """
+    function, args, kwargs = (frame.f_locals.get(key) for key in ("function", "args", "kwargs"))
+    if callable(function) and isinstance(args, tuple) and isinstance(kwargs, dict):
+        return function, args, kwargs
+    return None
 
 
 def variables_of(frame: FrameType) -> dict[str, Any]:

@@ -278,7 +278,7 @@ class ChunkStep:
         """Run one chunk by itself: if it kills its worker, no other chunk is lost."""
         return self._ended(self._start(slice(index, index + 1)), index)
 
-    def delivered(self, value: Any) -> Any:
+    def delivered(self, value: Value) -> Value:
         """Return a result in the place where the parameters are."""
         return self._engine.delivered(value, self._inputs)
 

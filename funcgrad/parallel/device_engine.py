@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from typing import Any, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 from funcgrad._backends.devices.device import Device
 from funcgrad._backends.devices.placement import DeviceLike, device_of
@@ -118,7 +118,7 @@ class DeviceEngine(ExecutorEngine):
 
         return combine
 
-    def delivered(self, value: Any, inputs: Sequence[Value]) -> Any:
+    def delivered(self, value: Value, inputs: Sequence[Value]) -> Value:
         """Copy a result to the device of the inputs, or to the host if they are there."""
         home = device_of_values(inputs) or device_of("cpu", self._operation)
         return home.place(value, self._operation)

@@ -104,7 +104,7 @@ class ExecutorEngine:
         """Return values on which the function can be staged: all of them in one place."""
         return values
 
-    def delivered(self, value: Any, inputs: Sequence[Value]) -> Any:
+    def delivered(self, value: Value, inputs: Sequence[Value]) -> Value:
         """Return a result in the place where the caller expects it."""
         return value
 

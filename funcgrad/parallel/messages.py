@@ -8,7 +8,7 @@ or with the chunks for which it has no program (``Unstaged``).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 
@@ -86,7 +86,7 @@ class Unstaged:
 Outcome: TypeAlias = "tuple[Value, ...] | Unstaged"
 
 
-def as_tensor(value: Any) -> Tensor:
+def as_tensor(value: object) -> Tensor:
     """Make a tensor of a result, which may be on a device."""
     if isinstance(value, Tensor):
         return value

@@ -51,7 +51,7 @@ _SHARE: Final = 4
 class DeviceCopies:
     """A value that a step has sent, and its copies on devices, which are made when first used."""
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: object) -> None:
         self._value = value
         self._copies: dict[str, Any] = {}
 
@@ -62,7 +62,7 @@ class DeviceCopies:
         return self._copies[device.name]
 
 
-def _copied(value: Any, device: Device) -> Any:
+def _copied(value: object, device: Device) -> Any:
     if isinstance(value, (StepCode, Structure)):
         return value
     if isinstance(value, (list, tuple)):
@@ -212,7 +212,7 @@ def _failure(
     )
 
 
-def _scaled(value: Any, weight: float | None, dtype: str | None, device: Device | None) -> Value:
+def _scaled(value: Value, weight: float | None, dtype: str | None, device: Device | None) -> Value:
     """Convert a result to the dtype of sums, and multiply it by the weight of its chunk."""
     array: Any = np.asarray(concrete(value)) if device is None else device.place(value)
     if dtype is not None:

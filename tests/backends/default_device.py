@@ -43,7 +43,7 @@ def make_default(name: str) -> None:
     names.update(_device=device, _placed=Resident.of, _operand=_operand)
     code = _operand_there.__code__
     users_values.operand.__code__ = code.replace(co_filename=users_values.__file__)
-    device_module.check_constant = lambda *_: None
+    device_module.check_constant = lambda *_: None  # type: ignore[attr-defined]  # imported there
     Whereabouts._check = lambda *_: None  # type: ignore[method-assign]
     Resident.__repr__ = _shown  # type: ignore[method-assign]
     jit.write_entry = _written  # type: ignore[attr-defined]

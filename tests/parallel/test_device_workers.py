@@ -163,8 +163,8 @@ def _refused() -> list[tuple[Callable[[], object], type[Exception], str]]:
     return [
         (lambda: grad(product, first, first), ArgumentError, "fake:0 is twice"),
         (lambda: grad(product, "cpu"), ArgumentError, "cpu is the host"),
-        (lambda: parallel.grad(product, "cpu"), ArgumentError, "list of devices"),  # type: ignore[arg-type]
-        (lambda: parallel.grad(product, []), ArgumentError, "list of devices"),  # type: ignore[arg-type]
+        (lambda: parallel.grad(product, "cpu"), ArgumentError, "list of devices"),
+        (lambda: parallel.grad(product, []), ArgumentError, "list of devices"),
         (lambda: grad(product, "nowhere:0"), DeviceError, "no device 'nowhere:0'"),
         (lambda: grad(product, first, FakeDevice("other:0")), ArgumentError, "last bits"),
         (lambda: grad(product, first)(w, [elsewhere]), DeviceError, "chunk 0 is on fake:9.*fake:0"),

@@ -14,14 +14,14 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from types import FrameType
 from typing import Any, Final
 
 import numpy as np
 
-from funcgrad._base.users_line import is_users, named_arguments_of
+from funcgrad._base.users_line import is_users, named_arguments_of, wrapped_call
 from funcgrad._core import pytrees
 from funcgrad._core.trace import TracedValue
 from funcgrad._transforms.transformed import Transformed
@@ -80,10 +80,10 @@ def _call(called: FrameType) -> tuple[str, Callable[..., Any] | None, Mapping[st
     """The name of the function that the user called, the function if it is known, and its
     arguments by name."""
     arguments = named_arguments_of(called)
-    function, args, kwargs = (called.f_locals.get(key) for key in ("function", "args", "kwargs"))
-    if callable(function) and isinstance(args, Sequence) and isinstance(kwargs, Mapping):
-        # a wrapper for hints, or NumPy's protocol
-        by_name = {f"args[{k}]": value for k, value in enumerate(args)} | dict(kwargs)
+    wrapped = wrapped_call(called)
+    if wrapped is not None:
+        function, args, kwargs = wrapped
+        by_name = {f"args[{k}]": value for k, value in enumerate(args)} | kwargs
         with suppress(TypeError, ValueError):  # a function in C
             by_name = inspect.signature(function).bind(*args, **kwargs).arguments
         return function.__name__, function, by_name

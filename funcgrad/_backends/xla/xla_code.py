@@ -62,17 +62,18 @@ class XlaCode:
             options = {"in_shardings": place, "out_shardings": place}
         with self._scope(True):
             self._stored = [jax.device_put(embedded(program.constants[k]), device) for k in large]
-            self._lowered = jax.jit(traced, **options).lower(*specs, *self._stored)
+            self._lowered: Any = jax.jit(traced, **options).lower(*specs, *self._stored)
         self._handles = {type(jax.device_put(np.int32(0)))}
         self._compiled: Any = None
 
     def compile(self) -> None:
-        """Compile it."""
+        """Compile it. Then there is no text any more, which takes more memory than the code."""
         with self._scope(True):
             self._compiled = self._lowered.compile()
+        self._lowered = None
 
     def text(self) -> str:
-        """The text of StableHLO, below the operations that are called back."""
+        """The text of StableHLO before it is compiled, below the operations that are called back."""
         called = sorted({equation.name for equation in self.calls.equations}) or ["nothing"]
         lines = [f"// called back: {name}" for name in called]
         return "\n".join([*lines, self._lowered.as_text()])

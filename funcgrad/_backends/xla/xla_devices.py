@@ -88,7 +88,7 @@ class XlaDevice:
 
     def inspect(self, program: Program) -> str:
         """The text of StableHLO, below the operations that are called back."""
-        return self._code(program).text()
+        return XlaCode(program, self.device).text()
 
     def put(self, array: Raw) -> Any:
         """Copy an array to the device."""
