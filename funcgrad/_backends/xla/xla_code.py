@@ -73,7 +73,7 @@ class XlaCode:
         self._lowered = None
 
     def text(self) -> str:
-        """The text of StableHLO before it is compiled, below the operations that are called back."""
+        """The text of StableHLO, before it is compiled, below the operations called back."""
         called = sorted({equation.name for equation in self.calls.equations}) or ["nothing"]
         lines = [f"// called back: {name}" for name in called]
         return "\n".join([*lines, self._lowered.as_text()])
