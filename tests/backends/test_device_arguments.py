@@ -65,7 +65,7 @@ def _refused(device: FakeDevice) -> Iterator[tuple[Callable[[], object], type[Ex
     yield lambda: fnp.ones(-1, device=device), ValueError, "ones"
     yield lambda: fg.scipy.sparse.linalg.splu(fg.sparse.diags(x)), DeviceError, "fg.get"
     yield lambda: fg.put("text", device), fg.errors.LeafError, "put"
-    yield lambda: x.to_device("nowhere"), fg.errors.ArgumentError, "to_device"  # type: ignore[arg-type]
+    yield lambda: x.to_device("nowhere"), fg.errors.ArgumentError, "to_device"
 
 
 def test_mistakes_are_refused(device: FakeDevice) -> None:
