@@ -85,7 +85,11 @@ def test_partition_selects_the_same_of_equal_elements_as_a_sort(size: int) -> No
         expected[order[: kth[0]]] = 1.0
         np.add.at(expected, order[list(kth)], weights)
         np.testing.assert_array_equal(fnp.argpartition(x, kth)[list(kth)], order[list(kth)])
-        for run in (fg.grad(chosen), fg.jit(fg.grad(chosen)), fg.jit(fg.grad(chosen), backend="numpy")):
+        for run in (
+            fg.grad(chosen),
+            fg.jit(fg.grad(chosen)),
+            fg.jit(fg.grad(chosen), backend="numpy"),
+        ):
             np.testing.assert_array_equal(run(x), expected)
 
 
