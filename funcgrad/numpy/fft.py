@@ -90,7 +90,7 @@ def fft(
     ShapeError
         The axis does not exist, or the length is less than 1.
     ArgumentError
-        ``norm`` is another word.
+        ``norm`` is not one of these words.
 
     Examples
     --------
@@ -233,7 +233,7 @@ def fftn(
     ShapeError
         An axis does not exist, a length is less than 1, or lengths and axes differ in number.
     ArgumentError
-        ``norm`` is another word.
+        ``norm`` is not one of these words.
 
     Examples
     --------
