@@ -10,7 +10,7 @@ MADE = HERE / "made"
 sys.path.insert(0, str(HERE.parents[1]))
 
 import funcgrad as fg  # noqa: E402 - this package, whichever is installed
-from examples.docs.building import browser, inventories  # noqa: E402 - the same
+from examples.docs.building import addresses, browser, inventories  # noqa: E402 - the same
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -66,6 +66,8 @@ nb_execution_in_temp = True  # pages write files
 nb_execution_raise_on_error = True
 nb_execution_timeout = 60
 nb_merge_streams = True
+nb_code_prompt_show = "Show the code of the picture"
+nb_code_prompt_hide = "Hide the code of the picture"
 myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 
@@ -89,6 +91,7 @@ sphinx_gallery_conf = {
 
 html_static_path = ["_static", browser.write(MADE / "browser" / "pypi")]  # live.js takes the wheel
 html_css_files = ["live.css"]
+html_js_files = ["tables.js"]
 jupyterlite_dir = str(MADE / "browser")
 jupyterlite_content_dir = str(MADE / "notebooks")
 jupyterlite_bind_ipynb_suffix = False
@@ -104,6 +107,7 @@ PAGES_WITHOUT_NEIGHBOURS = sorted(path.stem for path in HERE.glob("*.md"))
 
 html_theme = "pydata_sphinx_theme"
 html_title = "funcgrad"
+html_baseurl = addresses.urls().get("Documentation", "")
 html_favicon = html_logo = "_static/logo.svg"
 html_math_renderer = "mathml"
 html_context = {"default_mode": "auto"}
@@ -118,6 +122,11 @@ html_theme_options = {
     },
     "show_prev_next": False,
     "show_toc_level": 2,
+    "icon_links": [
+        {"name": name, "url": address, "icon": "fa-solid fa-code"}
+        for name, address in addresses.urls().items()
+        if name == "Source"
+    ],
 }
 html_copy_source = False
 html_show_sourcelink = False

@@ -105,8 +105,8 @@ class Linear:
         The transpose for each argument; for an operation of any number of arguments, a function
         from their number to the tuple. A transpose is ``(cotangent, *arguments, **params) ->
         cotangent of the argument``, without conjugation of the cotangent: the adjoint under Re<u,
-        v>. Of the argument itself it may read only shape and dtype. None means that the argument
-        has no derivative (an index, a mask).
+        v>. It may read only the shape and dtype of the argument itself. None means that the
+        argument has no derivative (an index, a mask).
     jointly : bool
         Whether the operation is linear in all differentiable arguments together, like a
         concatenation, rather than in each argument separately, like a product.

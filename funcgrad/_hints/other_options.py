@@ -20,6 +20,9 @@ from funcgrad.errors import MissingOptionError
 _NEEDLESS: Final = "leave it out"
 _UNMARKED: Final = "the call selects the arguments to differentiate: fg.grad(f, argnums=...)(x)"
 
+_FFTS: Final = "fft ifft rfft irfft hfft ihfft"
+_FFTS_OF_AXES: Final = "fft2 ifft2 rfft2 irfft2 fftn ifftn rfftn irfftn"
+
 OPTIONS: Final[tuple[Row, ...]] = (
     # Transformations.
     (
@@ -71,6 +74,7 @@ OPTIONS: Final[tuple[Row, ...]] = (
         "nondiff_argnames",
         "nondiff_argnums= says the positions",
     ),
+    ("linearize", "has_aux", "fg.jvp(f, primals, tangents, has_aux=True) returns auxiliary values"),
     # Control flow.
     ("cond", "operand operands", "by position: fg.cond(pred, true_fun, false_fun, *operands)"),
     ("cond", "true_fn then_fn", "true_fun="),
@@ -106,6 +110,21 @@ OPTIONS: Final[tuple[Row, ...]] = (
     ),
     ("odeint", "events", "fg.integrate.solve_ivp(..., events=)"),
     ("odeint", "jac Dfun", "the method needs no Jacobian; leave it out"),
+    # Solutions of equations, integrals.
+    ("root_scalar", "fprime fprime2", "the derivative is found by itself; leave it out"),
+    ("root_scalar", "options", "xtol=, rtol= and maxiter= are arguments"),
+    (
+        "minimize_scalar",
+        "bracket",
+        "bounds=(lower, upper) encloses the minimum; fg.scipy.optimize has SciPy's methods",
+    ),
+    ("minimize_scalar", "method", "it is SciPy's bounded method; leave it out"),
+    ("minimize_scalar", "tol", "xtol="),
+    ("minimize_scalar", "options", "xtol= and maxiter= are arguments"),
+    ("cg bicgstab gmres", "callback callback_type", _NEEDLESS),
+    ("quad", "complex_func", "complex integrands are recognized; leave it out"),
+    ("quad", "wopts maxp1 limlst", _NEEDLESS),
+    ("nquad", "full_output", "the result has the estimate of the error; leave it out"),
     # Optimizers.
     (
         "adam adamw sgd muon adafactor rmsprop adagrad adadelta nadam radam adamax adabelief lion"
@@ -222,6 +241,9 @@ OPTIONS: Final[tuple[Row, ...]] = (
     ("full", "value", "fill_value="),
     ("concatenate stack", "tensors", "arrays are the first argument, a sequence"),
     ("norm", "p", "ord="),
+    (f"{_FFTS} {_FFTS_OF_AXES}", "x", "a="),
+    (f"{_FFTS} {_FFTS_OF_AXES}", "overwrite_x workers plan", _NEEDLESS),
+    ("logm sqrtm funm", "disp", "failed='nan' gives NaN instead of an error"),
     # Random numbers.
     ("normal gumbel", "mean mu", "loc="),
     ("normal gumbel", "std stddev sigma", "scale="),
@@ -298,10 +320,18 @@ _SYNONYMS: Final = MappingProxyType(
 )
 """PyTorch's names of options that many functions have."""
 
+_NUMPYS: Final = MappingProxyType(
+    {
+        "out": "tensors never change, so take the result that the function returns",
+        **dict.fromkeys(("casting", "like", "order", "overwrite_input", "subok"), _NEEDLESS),
+    }
+)
+"""NumPy's options that say where and how the elements of a result lie in memory."""
+
 
 def missing_option(function: str, options: Sequence[str], option: str) -> TypeError:
     """The error for an option that a function lacks, given its options."""
-    advice = advice_in(OPTIONS, function.rpartition(".")[2], option)
+    advice = advice_in(OPTIONS, function.rpartition(".")[2], option) or _NUMPYS.get(option, "")
     if not advice:
         synonym = _SYNONYMS.get(option, "")
         close = synonym if synonym in options else nearest(option, options)

@@ -65,7 +65,7 @@ def _cholesky(x: Array, upper: bool) -> Any:
         _fails(upper),
         "cholesky: the matrix{} is not positive definite: an eigenvalue is not positive, perhaps"
         " by rounding. For a covariance matrix add a little to the diagonal, such as 1e-10 times"
-        " its largest element.",
+        " its largest element. failed='nan' gives NaN, from which a minimizer steps back.",
     )
 
 

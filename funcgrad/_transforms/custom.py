@@ -63,8 +63,9 @@ class _Custom(Generic[P, R]):
     def _define(self, *rules: Callable[..., Any]) -> None:
         if self._rules:
             raise DifferentiationError(
-                f"{self._kind}: {self.__name__} already has a rule; a rule can be defined only"
-                " once."
+                f"{self._kind}: {self.__name__} already has a rule, and it keeps it. For another"
+                f" rule decorate the function again, by {self._kind}, and define the rule then; in"
+                " a notebook run the cell of the function again."
             )
         for rule in rules:
             check_function(f"{self._kind} {self.__name__}: rule", rule)

@@ -21,6 +21,7 @@ from funcgrad._core.primitive import DISCRETE, Linear, Linearized, Primitive
 from funcgrad._core.specs import Spec, dtype_of, shape_of, spec_of
 from funcgrad._core.structure.structures import Trait
 from funcgrad._core.trace import RAW, Value, is_followed
+from funcgrad._hints.lookup import answering
 from funcgrad._hooks.result_watch import watched
 from funcgrad._primitives.reduction import reduce_any
 from funcgrad._transforms.arguments import Chosen, choose, values_of
@@ -35,6 +36,7 @@ from funcgrad.tensor.tensor import wrap
 
 
 @watched
+@answering
 def linearize(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
     """Evaluate a function, and return its derivative at that point as a linear function.
 
@@ -85,6 +87,7 @@ def linearize(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., 
     return pytrees.unflatten(structure, [wrap(value) for value in inner]), linear
 
 
+@answering
 def linear_transpose(f: Callable[..., Any], *primals: Any) -> Callable[..., Any]:
     """Transpose a linear function.
 

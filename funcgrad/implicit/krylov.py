@@ -24,6 +24,7 @@ from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._base.floating_errors import quiet
 from funcgrad._control.carry import count_of, placed
 from funcgrad._control.whiles import while_loop
+from funcgrad._hints.lookup import answering
 from funcgrad._transforms.linear import linear_transpose
 from funcgrad.errors import MatrixShapeError
 from funcgrad.implicit.fixed_points import tolerance
@@ -36,6 +37,7 @@ from funcgrad.tensor.tensor import Tensor
 Operator: TypeAlias = Callable[[Tensor], Tensor]
 
 
+@answering
 def cg(
     A: Tree,
     b: Tree,
@@ -113,6 +115,7 @@ def cg(
     return _solved("cg", _conjugate_gradients, A, b, x0, rtol, atol, maxiter, M, failed, True)
 
 
+@answering
 def bicgstab(
     A: Tree,
     b: Tree,
@@ -154,6 +157,7 @@ def bicgstab(
     return _solved("bicgstab", _stabilized, A, b, x0, rtol, atol, maxiter, M, failed)
 
 
+@answering
 def gmres(
     A: Tree,
     b: Tree,

@@ -28,6 +28,7 @@ from funcgrad._control.whiles import fori_loop, while_loop
 from funcgrad._core import pytrees
 from funcgrad._core.pytrees import Structure, pytree
 from funcgrad._core.trace import RAW, Value, concrete
+from funcgrad._hints.lookup import answering
 from funcgrad._hooks.result_watch import watched
 from funcgrad._primitives.structural import unfollowed
 from funcgrad._programs.equation import spec_inside
@@ -63,6 +64,7 @@ _ADVICE: Final = (
 
 
 @watched
+@answering
 def quad(
     func: Callable[..., Any],
     a: Any,

@@ -121,8 +121,9 @@ def tanhsinh(
         The first level at which the error is compared with the tolerance.
     atol, rtol : float, optional
         The error may be ``max(atol, rtol * abs(integral))``; by default 0, and epsilon**0.75,
-        1.8e-12 in float64. An error by rounding of the sum is accepted as well, also with
-        tolerances of 0, and for a function that is 0, where SciPy's status is -2.
+        1.8e-12 in float64. An error by rounding of the sum is accepted as well, also for a
+        function that is 0, where SciPy's status is -2. If both are 0, no error is small enough:
+        all levels run, and the status is -2, as in SciPy.
     preserve_shape : bool
         Whether ``f`` takes and returns all elements at once.
     callback : None
@@ -191,6 +192,8 @@ def tanhsinh(
         _tolerance(name, "atol", atol, 0.0, log),
         _tolerance(name, "rtol", rtol, precision**0.75, log),
     )
+    if not any(tolerances):
+        least = most + 1  # as in SciPy, whose errors have to be less than a tolerance
     first, last, *others = [fnp.broadcast_to(x, shape) for x in inputs]
     first, last = first.astype(dtype), last.astype(dtype)
     rule = _Rule(f, bool(log), least, most, tolerances, () if not preserve_shape else shape)
@@ -247,7 +250,7 @@ class _Rule:
     f : callable
     log : bool
     least, most : int
-        The first level that may be the last, and the last one.
+        The first level at which the error may be small enough, and the last one.
     tolerances : tuple of float
         The absolute and the relative tolerance.
     shape : tuple of int

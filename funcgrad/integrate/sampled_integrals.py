@@ -17,6 +17,7 @@ import funcgrad.numpy as fnp
 from funcgrad._control.carry import placed
 from funcgrad._core.specs import is_inexact, normalize_axis
 from funcgrad._core.users_values import ArrayLike, operand
+from funcgrad._hints.lookup import answering
 from funcgrad.errors import ArgumentError, ShapeError
 from funcgrad.tensor.tensor import Tensor
 
@@ -178,6 +179,7 @@ def cumulative_simpson(
     return _running(name, fnp.stack([*areas, last[..., -1]], -1), initial, axis)
 
 
+@answering
 def romb(y: ArrayLike, dx: ArrayLike = 1.0, axis: int = -1) -> Tensor:
     """Integrate equally spaced samples with Romberg's rule.
 

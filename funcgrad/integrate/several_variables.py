@@ -13,6 +13,7 @@ import numpy as np
 
 import funcgrad.numpy as fnp
 from funcgrad._control.carry import count_of, placed
+from funcgrad._hints.lookup import answering
 from funcgrad._hooks.result_watch import watched
 from funcgrad.errors import ArgumentError, ShapeError
 from funcgrad.integrate.adaptive_integrals import quad
@@ -95,6 +96,7 @@ def fixed_quad(
 
 
 @watched
+@answering
 def nquad(
     func: Callable[..., Any],
     ranges: Sequence[Any],

@@ -256,7 +256,7 @@ def method_of(name: str, method: object, choices: tuple[str, ...]) -> str:
     Raises
     ------
     ArgumentError
-        It is another word.
+        It is not one of these words.
     """
     if isinstance(method, str) and method in choices:
         return method

@@ -35,6 +35,7 @@ from funcgrad.tensor.tensor import Tensor
 _CUT_DEVIATION: Final = 0.8796256610342398
 
 
+@answering
 def glorot_uniform(key: ArrayLike, shape: ShapeLike, dtype: DTypeLike = np.float64) -> Tensor:
     """Draw uniform values with the variance ``2 / (inputs + outputs)`` (Glorot, Xavier).
 
@@ -73,6 +74,7 @@ def glorot_uniform(key: ArrayLike, shape: ShapeLike, dtype: DTypeLike = np.float
     return _scaled("glorot_uniform", _uniform, 1.0, "fan_avg", key, shape, dtype)
 
 
+@answering
 def glorot_normal(key: ArrayLike, shape: ShapeLike, dtype: DTypeLike = np.float64) -> Tensor:
     """Draw normal values with the variance ``2 / (inputs + outputs)``; see ``glorot_uniform``.
 
@@ -85,6 +87,7 @@ def glorot_normal(key: ArrayLike, shape: ShapeLike, dtype: DTypeLike = np.float6
     return _scaled("glorot_normal", _normal, 1.0, "fan_avg", key, shape, dtype)
 
 
+@answering
 def he_uniform(key: ArrayLike, shape: ShapeLike, dtype: DTypeLike = np.float64) -> Tensor:
     """Draw uniform values with the variance ``2 / inputs``; see ``he_normal``.
 
@@ -97,6 +100,7 @@ def he_uniform(key: ArrayLike, shape: ShapeLike, dtype: DTypeLike = np.float64) 
     return _scaled("he_uniform", _uniform, 2.0, "fan_in", key, shape, dtype)
 
 
+@answering
 def he_normal(key: ArrayLike, shape: ShapeLike, dtype: DTypeLike = np.float64) -> Tensor:
     """Draw normal values with the variance ``2 / inputs`` (He, Kaiming).
 
@@ -126,6 +130,7 @@ def he_normal(key: ArrayLike, shape: ShapeLike, dtype: DTypeLike = np.float64) -
     return _scaled("he_normal", _normal, 2.0, "fan_in", key, shape, dtype)
 
 
+@answering
 def lecun_uniform(key: ArrayLike, shape: ShapeLike, dtype: DTypeLike = np.float64) -> Tensor:
     """Draw uniform values with the variance ``1 / inputs``; see ``lecun_normal``.
 
@@ -138,6 +143,7 @@ def lecun_uniform(key: ArrayLike, shape: ShapeLike, dtype: DTypeLike = np.float6
     return _scaled("lecun_uniform", _uniform, 1.0, "fan_in", key, shape, dtype)
 
 
+@answering
 def lecun_normal(key: ArrayLike, shape: ShapeLike, dtype: DTypeLike = np.float64) -> Tensor:
     """Draw normal values with the variance ``1 / inputs`` (LeCun).
 

@@ -440,10 +440,15 @@ def _check_statistics(operation: str, model: Pytree, names: Collection[str]) -> 
     for layer in _layers(model):
         name = _joined(layer.theirs, "running_mean")
         if isinstance(layer.layer, BatchNorm) and name in names:
+            state = "model.init_state()"
+            if not hasattr(model, "init_state"):  # a class of the user
+                state = f"model.{layer.theirs}.init_state()"
+                for place in reversed(layer.theirs.split(".")):
+                    state = f"{{{place!r}: {state}}}"
             raise ArgumentError(
                 f"{operation}: {name!r} belongs to the state of the model. Write model, state ="
-                " nn.from_torch(state_dict, like=model, state=model.init_state()); of a file,"
-                " state_dict = io.load(path)."
+                f" nn.from_torch(state_dict, like=model, state={state}); of a file, state_dict ="
+                " io.load(path)."
             )
 
 

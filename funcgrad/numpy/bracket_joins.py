@@ -22,10 +22,10 @@ from funcgrad.tensor.tensor import Tensor
 
 @dataclass(frozen=True, slots=True)
 class BracketJoin:
-    """Joins what is in its brackets, as ``numpy.r_`` and ``numpy.c_`` do.
+    """Join the arrays in the brackets, as ``numpy.r_`` and ``numpy.c_`` do.
 
     A slice ``start:stop:step`` is ``arange(start, stop, step)``, and ``start:stop:5j`` are 5 evenly
-    spaced values, of which ``stop`` is the last. A number is an array of one element. A text in
+    spaced values, the last one being ``stop``. A number is an array of one element. A text in
     front, ``"axis,ndim,place"``, changes the attributes.
 
     Attributes
@@ -33,16 +33,16 @@ class BracketJoin:
     axis : int
         The axis along which arrays are joined.
     ndim : int
-        The number of axes that arrays have at least.
+        The least number of axes; arrays with fewer get further ones.
     place : int
         Where the axes of an array with fewer ones go: -1 behind the new axes, 0 before them.
 
     Raises
     ------
     ArgumentError
-        The text is not of that form: NumPy's "r" and "c" make matrices, which tensors are not.
+        The text has another form: NumPy's "r" and "c" make matrices, which tensors are not.
     ShapeError
-        The arrays have other sizes on the other axes.
+        The arrays differ in size on another axis.
 
     Examples
     --------

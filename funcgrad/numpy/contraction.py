@@ -111,6 +111,7 @@ def inner(a: ArrayLike, b: ArrayLike) -> Tensor:
     return _contract("inner", x, y, (x_rank - 1,), (y_rank - 1,))
 
 
+@answering
 def outer(a: ArrayLike, b: ArrayLike) -> Tensor:
     """All products of elements of ``a`` and ``b``, which are flattened first.
 

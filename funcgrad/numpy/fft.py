@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, SupportsIndex
 from funcgrad._core.specs import dtype_of, normalize_axis, shape_of
 from funcgrad._core.trace import Value
 from funcgrad._core.users_values import operand
+from funcgrad._hints.lookup import answering
 from funcgrad._hints.lookup import missing_from as _missing_from
 from funcgrad._primitives.complexes import conj
 from funcgrad._primitives.fft import (
@@ -62,6 +63,7 @@ __dir__ = __all__.copy  # completion shows the public names, without the modules
 # ------------------------------------------------------------------------------ along one axis
 
 
+@answering
 def fft(
     a: ArrayLike, n: int | None = None, axis: SupportsIndex = -1, norm: str | None = None
 ) -> Tensor:
@@ -88,7 +90,7 @@ def fft(
     ShapeError
         The axis does not exist, or the length is less than 1.
     ArgumentError
-        ``norm`` is another word.
+        ``norm`` is not one of these words.
 
     Examples
     --------
@@ -98,6 +100,7 @@ def fft(
     return wrap(_full(operand(a, "fft"), n, axis, norm, False, "fft"))
 
 
+@answering
 def ifft(
     a: ArrayLike, n: int | None = None, axis: SupportsIndex = -1, norm: str | None = None
 ) -> Tensor:
@@ -111,6 +114,7 @@ def ifft(
     return wrap(_full(operand(a, "ifft"), n, axis, norm, True, "ifft"))
 
 
+@answering
 def rfft(
     a: ArrayLike, n: int | None = None, axis: SupportsIndex = -1, norm: str | None = None
 ) -> Tensor:
@@ -131,6 +135,7 @@ def rfft(
     return wrap(_half(operand(a, "rfft"), n, axis, norm, "rfft"))
 
 
+@answering
 def irfft(
     a: ArrayLike, n: int | None = None, axis: SupportsIndex = -1, norm: str | None = None
 ) -> Tensor:
@@ -161,6 +166,7 @@ def irfft(
     return wrap(_back(operand(a, "irfft"), n, axis, norm, "irfft"))
 
 
+@answering
 def hfft(
     a: ArrayLike, n: int | None = None, axis: SupportsIndex = -1, norm: str | None = None
 ) -> Tensor:
@@ -177,6 +183,7 @@ def hfft(
     return wrap(_back(_conjugate(value), n, axis, OTHER_SCALE[_scale(norm, "hfft")], "hfft"))
 
 
+@answering
 def ihfft(
     a: ArrayLike, n: int | None = None, axis: SupportsIndex = -1, norm: str | None = None
 ) -> Tensor:
@@ -196,6 +203,7 @@ def ihfft(
 # --------------------------------------------------------------------------- along several axes
 
 
+@answering
 def fftn(
     a: ArrayLike,
     s: Sequence[int] | None = None,
@@ -225,7 +233,7 @@ def fftn(
     ShapeError
         An axis does not exist, a length is less than 1, or lengths and axes differ in number.
     ArgumentError
-        ``norm`` is another word.
+        ``norm`` is not one of these words.
 
     Examples
     --------
@@ -236,6 +244,7 @@ def fftn(
     return wrap(_several(operand(a, "fftn"), s, axes, norm, False, "fftn"))
 
 
+@answering
 def ifftn(
     a: ArrayLike,
     s: Sequence[int] | None = None,
@@ -253,6 +262,7 @@ def ifftn(
     return wrap(_several(operand(a, "ifftn"), s, axes, norm, True, "ifftn"))
 
 
+@answering
 def rfftn(
     a: ArrayLike,
     s: Sequence[int] | None = None,
@@ -275,6 +285,7 @@ def rfftn(
     return wrap(_in_turn(value, sizes[:-1], places[:-1], norm, False, "rfftn"))
 
 
+@answering
 def irfftn(
     a: ArrayLike,
     s: Sequence[int] | None = None,
@@ -299,6 +310,7 @@ def irfftn(
     return wrap(_back(value, None if s is None else sizes[-1], last, norm, "irfftn"))
 
 
+@answering
 def fft2(
     a: ArrayLike,
     s: Sequence[int] | None = None,
@@ -316,6 +328,7 @@ def fft2(
     return fftn(a, s, axes, norm)
 
 
+@answering
 def ifft2(
     a: ArrayLike,
     s: Sequence[int] | None = None,
@@ -333,6 +346,7 @@ def ifft2(
     return ifftn(a, s, axes, norm)
 
 
+@answering
 def rfft2(
     a: ArrayLike,
     s: Sequence[int] | None = None,
@@ -350,6 +364,7 @@ def rfft2(
     return rfftn(a, s, axes, norm)
 
 
+@answering
 def irfft2(
     a: ArrayLike,
     s: Sequence[int] | None = None,

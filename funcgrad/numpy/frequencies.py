@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from funcgrad._backends.devices.placement import DeviceLike
 
 
+@answering
 def fftfreq(
     n: int,
     d: ArrayLike = 1.0,
@@ -64,6 +65,7 @@ def fftfreq(
     return _frequencies(steps, count, d, device, dtype, "fftfreq")
 
 
+@answering
 def rfftfreq(
     n: int,
     d: ArrayLike = 1.0,

@@ -174,6 +174,7 @@ def _raveled(
     return x, normalize_axis(axis, len(shape_of(x)), operation)
 
 
+@answering
 def choose(
     a: ArrayLike,
     choices: Sequence[ArrayLike],
@@ -337,6 +338,7 @@ def flatnonzero(a: ArrayLike) -> Tensor:
     return wrap(np.flatnonzero(revealed(a, "flatnonzero")))
 
 
+@answering
 def unravel_index(indices: ArrayLike, shape: ShapeLike) -> tuple[Tensor, ...]:
     """Convert positions, counted row by row, to positions along each axis of a shape.
 

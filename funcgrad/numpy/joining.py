@@ -141,6 +141,7 @@ def stack(
     return _typed(_p.stack(*values, axis=axis), dtype, "stack")
 
 
+@answering
 def vstack(tup: Sequence[ArrayLike], *, dtype: DTypeLike | None = None) -> Tensor:
     """Join arrays along axis 0; 1-d arrays are rows.
 
@@ -157,6 +158,7 @@ def vstack(tup: Sequence[ArrayLike], *, dtype: DTypeLike | None = None) -> Tenso
 row_stack = vstack
 
 
+@answering
 def hstack(tup: Sequence[ArrayLike], *, dtype: DTypeLike | None = None) -> Tensor:
     """Join arrays along axis 1, or 1-d arrays along axis 0.
 

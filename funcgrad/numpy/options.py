@@ -114,7 +114,7 @@ def failed_as(failed: str, operation: str) -> str:
     Raises
     ------
     ArgumentError
-        The option is another word.
+        The option is not one of these words.
     """
     if not isinstance(failed, str) or failed not in ("raise", "nan"):
         raise ArgumentError(

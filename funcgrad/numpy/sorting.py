@@ -129,6 +129,8 @@ def argpartition(
 ) -> Tensor:
     """The positions that would partition an array; see ``partition``.
 
+    The position at ``kth`` is the one that ``argsort`` would put there, also among equal elements.
+
     Examples
     --------
     >>> argpartition([3.0, 1.0, 2.0], 0)[0]
@@ -162,8 +164,10 @@ def partition(
 ) -> Tensor:
     """Sort partly: put at ``kth`` the element that full sorting would put there.
 
-    No element before it is greater, and none behind it is less. The order of the elements before
-    it, and of those behind it, is not specified; in jitted functions it may be another one.
+    No element before it is greater, and none behind it is less. The order of the elements on one
+    side is not specified, and may differ in jitted functions. Equal elements are divided as in a
+    stable sort: of several elements that could be at ``kth``, the same one has the derivative
+    there, with and without ``jit``.
 
     Parameters
     ----------

@@ -14,6 +14,7 @@ import numpy as np
 from funcgrad._core.specs import dtype_of, shape_of, spec_of, stand_in
 from funcgrad._core.trace import bind
 from funcgrad._core.users_values import REFUSALS, ArrayLike, explained, operand
+from funcgrad._hints.lookup import answering
 from funcgrad._primitives import einsum as es
 from funcgrad._primitives.contraction import contract
 from funcgrad.errors import ShapeError
@@ -21,6 +22,7 @@ from funcgrad.numpy.options import converted
 from funcgrad.tensor.tensor import Tensor, wrap
 
 
+@answering
 def einsum(*operands: ArrayLike, optimize: Any = None) -> Tensor:
     """Einstein's summation convention: products of any number of arguments, summed over indices.
 

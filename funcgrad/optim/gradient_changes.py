@@ -114,7 +114,7 @@ def clip_by_norm(max_norm: Size, per: str = "tree", eps: Size = 1e-3) -> Optimiz
     Raises
     ------
     ArgumentError
-        ``per`` is another word.
+        ``per`` is not one of these words.
 
     Notes
     -----

@@ -160,7 +160,7 @@ def muon(
     Raises
     ------
     ArgumentError
-        An option is out of bounds, or another word.
+        An option is out of bounds, or not one of these words.
     ShapeError
         A parameter has not the axes that its ``MuonDimensionNumbers`` say.
 

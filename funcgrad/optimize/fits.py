@@ -21,6 +21,7 @@ import numpy as np
 import funcgrad.numpy as fnp
 from funcgrad._control.carry import count_of, placed
 from funcgrad._core.users_values import ArrayLike
+from funcgrad._hints.lookup import answering
 from funcgrad._hooks.result_watch import watched
 from funcgrad._transforms.reverse import grad
 from funcgrad.errors import ArgumentError, ShapeError
@@ -64,6 +65,7 @@ _ADVICE: Final = (
 
 
 @watched
+@answering
 def least_squares(
     fun: Callable[..., Any],
     x0: Any,

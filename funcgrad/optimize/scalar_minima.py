@@ -19,6 +19,7 @@ import funcgrad.numpy as fnp
 from funcgrad._control.carry import count_of
 from funcgrad._control.whiles import while_loop
 from funcgrad._core.pytrees import pytree
+from funcgrad._hints.lookup import answering
 from funcgrad._hooks.result_watch import watched
 from funcgrad._transforms.arguments import scalar, unwrap
 from funcgrad._transforms.reverse import grad, value_and_grad
@@ -40,6 +41,7 @@ _ADVICE: Final = "Choose other bounds, or allow more steps by maxiter."
 
 
 @watched
+@answering
 def minimize_scalar(
     fun: Callable[..., Any],
     bounds: Any,

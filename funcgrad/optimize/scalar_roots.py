@@ -21,6 +21,7 @@ from funcgrad._control.carry import count_of, placed
 from funcgrad._control.whiles import while_loop
 from funcgrad._core.pytrees import pytree
 from funcgrad._core.specs import is_inexact
+from funcgrad._hints.lookup import answering
 from funcgrad._hooks.result_watch import watched
 from funcgrad._transforms.forward import jvp
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
@@ -48,6 +49,7 @@ _ADVICE: Final = (
 
 
 @watched
+@answering
 def root_scalar(
     f: Callable[..., Any],
     args: Any = (),

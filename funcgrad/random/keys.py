@@ -27,6 +27,7 @@ from funcgrad.tensor.tensor import Tensor, wrap
 _WORD: Final = np.dtype(np.uint64)
 
 
+@answering
 def key(seed: ArrayLike) -> Tensor:
     """Make a key from a seed.
 

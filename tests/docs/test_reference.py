@@ -34,6 +34,13 @@ def test_every_module_has_a_page_that_names_what_it_has(path: str) -> None:
         assert f"<{entry.path}>`" in text
 
 
+def test_titles_in_the_left_column_are_short() -> None:
+    tree = re.compile(r"^   (\S.*) </(?:reference|errors)/\S+>$", re.MULTILINE)
+    titles = [title for text in PAGES.values() for title in tree.findall(text)]
+    assert {"grad", "Program", "polynomial fits", "Linear", "ShapeError"} <= set(titles)
+    assert [title for title in titles if len(title) > 28 or title.startswith("funcgrad.")] == []
+
+
 def test_every_exception_has_a_page() -> None:
     for name in fg.errors.__all__:
         assert f".. autoexception:: funcgrad.errors.{name}\n" in PAGES[f"errors/{name}"]

@@ -92,6 +92,20 @@ def test_levels_and_tolerances() -> None:
     assert bool(single.success)
 
 
+@together("name", ["smooth", "root", "odd", "zero", "empty", "gamma"])
+def test_no_error_is_small_enough_for_tolerances_of_zero(name: str) -> None:
+    f, a, b, value = KNOWN[name]
+    found = tanhsinh(f, a, b, atol=0.0, rtol=0.0, maxlevel=6)
+    theirs = scipy.integrate.tanhsinh(
+        lambda x: np.array(f(x)), a, b, atol=0.0, rtol=0.0, maxlevel=6
+    )
+    assert int(found.status) == int(theirs.status)
+    assert int(found.maxlevel) == max(int(theirs.maxlevel), 0)
+    np.testing.assert_allclose(found.integral, value, rtol=1e-13, atol=1e-16)
+    logs = tanhsinh(lambda x: -x, 0.0, 1.0, log=True, rtol=-INF, maxlevel=4)
+    assert (int(logs.status), int(logs.maxlevel)) == (-2, 4)
+
+
 def test_as_scipy_with_arrays() -> None:
     rates = np.array([[1.0], [10.0]])
     ends = np.array([0.5, 1.0, 2.0])

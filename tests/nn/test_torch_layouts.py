@@ -279,6 +279,25 @@ def one_way_of(weights: Arrays) -> Arrays:
     return {name: x for name, x in weights.items() if name.endswith("_l0") and "weight" in name}
 
 
+@fg.pytree
+class Normalized:
+    """A model of the user's own, without ``init_state``."""
+
+    inner: nn.Linear
+    norm: nn.BatchNorm
+
+
+def test_the_state_of_a_class_of_the_user_is_a_dict() -> None:
+    model = Normalized(nn.Linear.init(KEY, 3, 3), nn.BatchNorm.init(3))
+    norm = {"weight": (3,), "bias": (3,), "running_mean": (3,), "running_var": (3,)}
+    weights = below("inner", drawn(weight=(3, 3), bias=(3,))) | below("norm", drawn(**norm))
+    with pytest.raises(ArgumentError) as caught:
+        nn.from_torch(weights, model)
+    assert "state={'norm': model.norm.init_state()})" in str(caught.value)
+    _, state = nn.from_torch(weights, like=model, state={"norm": model.norm.init_state()})
+    assert_allclose(np.asarray(state["norm"].mean), weights["norm.running_mean"])
+
+
 def test_running_statistics_are_the_state() -> None:
     model = nn.Sequential(
         nn.Linear.init(KEY, 3, 3),

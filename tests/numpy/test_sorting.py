@@ -69,6 +69,30 @@ def test_partition_puts_one_element_in_its_place(x: Any, kth: int) -> None:
     np.testing.assert_array_equal(np.take_along_axis(x, order, 1), got)
 
 
+@together("size", [7, 150, 1500])  # sorted, sorted as machine code only, partitioned
+def test_partition_selects_the_same_of_equal_elements_as_a_sort(size: int) -> None:
+    rng = np.random.default_rng(size)
+    kth = (size // 3, size - 2)
+    weights = np.array([1.0, 10.0])
+
+    def chosen(x: Any) -> Any:
+        below = fnp.partition(x, kth)[: kth[0]].sum()
+        return below + (weights * fnp.partition(x, kth)[np.array(kth)]).sum()
+
+    for x in (rng.integers(0, 4, size), np.where(rng.random(size) < 0.4, np.nan, 1.0)):
+        x = x.astype(float)
+        order, expected = np.argsort(x, kind="stable"), np.zeros(size)
+        expected[order[: kth[0]]] = 1.0
+        np.add.at(expected, order[list(kth)], weights)
+        np.testing.assert_array_equal(fnp.argpartition(x, kth)[list(kth)], order[list(kth)])
+        for run in (
+            fg.grad(chosen),
+            fg.jit(fg.grad(chosen)),
+            fg.jit(fg.grad(chosen), backend="numpy"),
+        ):
+            np.testing.assert_array_equal(run(x), expected)
+
+
 def test_partition_of_nothing_takes_any_place_as_numpys() -> None:
     for place in (0, -3, (1, 5)):
         for function in (fnp.partition, fnp.argpartition):

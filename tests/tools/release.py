@@ -86,6 +86,13 @@ def differing(unpacked: Path) -> set[str]:
     return {*others, *missing, *(there - names - {"PKG-INFO"})}
 
 
+def relative_links(wheel: Path) -> list[str]:
+    """The links in the description of a wheel that lead to files."""
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = [name for name in archive.namelist() if name.endswith("dist-info/METADATA")]
+        return re.findall(r"\]\((?!https?:|#)[^)]*\)", archive.read(name).decode("utf-8"))
+
+
 def main(tests: Sequence[str]) -> int:
     """Build and check; return 1 after printing what is wrong."""
     faults = []
@@ -99,6 +106,8 @@ def main(tests: Sequence[str]) -> int:
         wheel, sources = files
         if not any(name.endswith(BUNDLED) for name in zipfile.ZipFile(wheel).namelist()):
             faults.append("the wheel has no bill of materials")
+        if links := relative_links(wheel):
+            faults.append(f"an index would not follow these links of the README: {links}")
         run(["twine", "check", "--strict", *map(str, files)], ROOT)
         run(["check_wheel_contents", "--ignore", TOLERATED, str(wheel)], ROOT)
         run(["validate_pyproject", "pyproject.toml"], ROOT)

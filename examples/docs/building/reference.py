@@ -11,7 +11,7 @@ import ast
 import inspect
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from sys import modules
@@ -131,12 +131,12 @@ def _pages_of(path: str, module: ModuleType) -> dict[str, str]:
     head = f"{_title(path)}\n.. automodule:: {path}\n   :no-members:\n"
     if path == "funcgrad.errors":
         made = {f"errors/{entry.name}": _title(entry.name) + _described(entry) for entry in names}
-        return {document: head + _toctree(made) + _table(names), **made}
+        return {document: head + _toctree(path, made) + _table(names), **made}
     if path == "funcgrad":
         made = {
             f"{document}/{_word(entry)}": _title(entry.path) + _described(entry) for entry in names
         }
-        return {document: head + _toctree(made) + _table(names), **made}
+        return {document: head + _toctree(path, made) + _table(names), **made}
     if len(names) <= MOST_ON_ONE_PAGE:
         return {document: head + _table(names) + _all_described(names)}
     files = defaultdict(list)
@@ -152,7 +152,7 @@ def _pages_of(path: str, module: ModuleType) -> dict[str, str]:
         f"\n.. rubric:: :doc:`{file.replace('_', ' ')} </{document}/{file}>`\n{_table(group)}"
         for file, group in sorted(files.items())
     )
-    return {document: head + _toctree(made) + tables, **made}
+    return {document: head + _toctree(path, made) + tables, **made}
 
 
 def _word(entry: Entry) -> str:
@@ -173,8 +173,14 @@ def _title(text: str) -> str:
     return f"{text}\n{'=' * len(text)}\n"
 
 
-def _toctree(documents: Iterable[str]) -> str:
-    return "\n.. toctree::\n   :hidden:\n\n" + "".join(f"   /{name}\n" for name in documents)
+def _toctree(path: str, made: Mapping[str, str]) -> str:
+    """The pages of a module; the left column is narrow, so titles there lack the module."""
+    titles = {document: text.partition("\n")[0] for document, text in made.items()}
+    lines = [
+        f"   {title.removeprefix(path).lstrip('.: ').removesuffix(' class')} </{document}>\n"
+        for document, title in titles.items()
+    ]
+    return "\n.. toctree::\n   :hidden:\n\n" + "".join(lines)
 
 
 def _table(names: Sequence[Entry]) -> str:

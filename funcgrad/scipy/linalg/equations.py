@@ -130,7 +130,7 @@ def solve_discrete_lyapunov(
     ShapeError
         The sizes differ.
     ArgumentError
-        ``method`` is another word.
+        ``method`` is not one of these words.
     MatrixError
         Two eigenvalues of ``a`` have a product of magnitude 1, so the solution is not unique.
     MissingPackageError

@@ -14,6 +14,7 @@ from numpy.typing import DTypeLike
 import funcgrad.numpy as fnp
 from funcgrad._core.specs import dtype_of, shape_of
 from funcgrad._core.trace import Value
+from funcgrad._hints.lookup import answering
 from funcgrad._primitives import matrix_functions
 from funcgrad._primitives.structural import cast
 from funcgrad._transforms.arguments import check_function
@@ -61,6 +62,7 @@ def expm(A: ArrayLike) -> Tensor:
     return wrap(matrix_functions.expm(square(A, "expm", "A")))
 
 
+@answering
 def logm(A: ArrayLike, *, failed: str = "raise", dtype: DTypeLike | None = None) -> Tensor:
     """The principal logarithms of matrices, the inverse of ``expm``.
 
@@ -103,6 +105,7 @@ def logm(A: ArrayLike, *, failed: str = "raise", dtype: DTypeLike | None = None)
     return wrap(matrix_functions.logm(matrix, failed=failed_as(failed, "logm")))
 
 
+@answering
 def sqrtm(A: ArrayLike, *, failed: str = "raise", dtype: DTypeLike | None = None) -> Tensor:
     """The principal square roots of matrices: their eigenvalues have no negative real part.
 
@@ -147,6 +150,7 @@ def _in_dtype(A: ArrayLike, dtype: DTypeLike | None, operation: str) -> Value:
     return matrix if dtype is None else cast(matrix, dtype=complex_dtype(dtype, operation))
 
 
+@answering
 def funm(
     A: ArrayLike,
     func: Callable[[Tensor], ArrayLike],

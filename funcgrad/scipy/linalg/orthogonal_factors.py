@@ -135,7 +135,7 @@ def polar(a: ArrayLike, side: str = "right", *, failed: str = "raise") -> tuple[
     MatrixShapeError
         There are fewer than two axes.
     ArgumentError
-        ``side`` is another word.
+        ``side`` is not one of these words.
     MatrixError
         There are infinities or NaN; or a derivative is asked for at a matrix that is not of full
         rank, where it does not exist.
@@ -303,7 +303,7 @@ def qr_multiply(
     ShapeError
         The shapes do not fit.
     ArgumentError
-        ``mode`` is another word.
+        ``mode`` is not one of these words.
 
     Examples
     --------

@@ -102,7 +102,7 @@ def schur(
     MatrixError
         There are infinities or NaN, or LAPACK finds no form.
     ArgumentError
-        ``output`` or ``sort`` is another word.
+        ``output`` or ``sort`` is not one of these words.
     MissingOptionError
         ``sort`` is a function.
     DegenerateError

@@ -11,6 +11,7 @@ import numpy as np
 import funcgrad.numpy as fnp
 from funcgrad._core.specs import shape_of
 from funcgrad._core.trace import Value
+from funcgrad._hints.lookup import answering
 from funcgrad._primitives.matrices import adjoint
 from funcgrad._transforms.stop import stop_gradient
 from funcgrad.errors import ShapeError
@@ -94,6 +95,7 @@ def diagsvd(s: ArrayLike, M: int, N: int) -> Tensor:
     return where_true(np.eye(rows, columns, dtype=bool), spread)
 
 
+@answering
 def norm(
     a: ArrayLike,
     ord: float | str | None = None,

@@ -167,7 +167,7 @@ def convolution_matrix(a: ArrayLike, n: int, mode: str = "full") -> Tensor:
     Raises
     ------
     ArgumentError
-        ``n`` is less than 1, ``a`` is empty, or ``mode`` is another word.
+        ``n`` is less than 1, ``a`` is empty, or ``mode`` is not one of these words.
 
     Examples
     --------

@@ -98,7 +98,7 @@ def solve(
     ShapeError
         The shapes do not fit each other.
     ArgumentError
-        ``assume_a`` is another word.
+        ``assume_a`` is not one of these words.
     MatrixError
         A matrix is singular, or not positive definite.
 
@@ -377,7 +377,7 @@ def solve_circulant(
     ShapeError
         The vectors have different lengths.
     ArgumentError
-        ``singular`` is another word.
+        ``singular`` is not one of these words.
     MatrixError
         A matrix is singular.
     TracerError

@@ -11,6 +11,7 @@ import numpy as np
 
 import funcgrad.numpy as fnp
 from funcgrad import sparse
+from funcgrad._hints.lookup import answering
 from funcgrad._transforms.arguments import check_function
 from funcgrad._transforms.callables import Array
 from funcgrad._transforms.jacobian import hessian, hvp, jacrev
@@ -76,6 +77,7 @@ def minimize(
     options: Mapping[str, Any] | None = None,
     progress: bool = False,
 ) -> Found[Start]: ...
+@answering
 def minimize(
     fun: Callable[..., Any],
     x0: Any,

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 import funcgrad.numpy as fnp
+from funcgrad._hints.lookup import answering
 from funcgrad.errors import ArgumentError, ShapeError
 from funcgrad.numpy.options import integers, real_number
 from funcgrad.scipy.signal.signal_arguments import one_of, whole_number, with_axis_last
@@ -105,6 +106,7 @@ def detrend(
     return fnp.moveaxis(fnp.concatenate(pieces, axis=-1) if pieces else value, -1, axis)
 
 
+@answering
 def savgol_coeffs(
     window_length: int,
     polyorder: int,

@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 import funcgrad.numpy as fnp
+from funcgrad._hints.lookup import answering
 from funcgrad.errors import ArgumentError, MissingOptionError, ShapeError
 from funcgrad.numpy.options import integer
 from funcgrad.scipy.special import i0e
@@ -156,6 +157,7 @@ _OF_SCIPY: Final = frozenset(
 )
 
 
+@answering
 def get_window(window: str | float | tuple[Any, ...], Nx: int, fftbins: bool = True) -> Tensor:
     """A window by its name, or its name and parameters.
 
