@@ -111,7 +111,7 @@ def pytest_configure(config: pytest.Config) -> None:
         _import_all()  # four seconds, which neither tests nor the process that hands them out need
     if config.args_source is not pytest.Config.ArgsSource.ARGS and not _chosen(config):
         config.option.markexpr = "slow" if config.getoption("slow_share") else "not slow"
-    if config.getoption("markexpr") == "not slow":
+    if config.getoption("markexpr") == "not slow" or config.getoption("slow_share"):
         _compile_quickly()
     if collects:
         config.pluginmanager.register(_Collected(config))

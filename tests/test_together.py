@@ -79,3 +79,25 @@ def test_what_would_check_nothing_is_refused() -> None:
         together("x", [])
     with pytest.raises(ValueError, match="cannot have marks of its own"):
         together("x", [pytest.param(1, marks=pytest.mark.slow)])
+
+
+@pytest.mark.parametrize("is_apart", [False, True])
+def test_some_checks_may_be_a_slow_test(is_apart: bool) -> None:
+    apart(is_apart)
+    seen: Seen = []
+
+    def check(x: int, y: int, z: str = "") -> None:
+        seen.append((x, y))
+
+    values = [(1, 2), pytest.param(3, 4, id="b"), (5, 6), pytest.param(7, 8, id="d")]
+    test: Any = together(("x", "y"), values, quick=1)(check)
+    (mark,) = test.pytestmark
+    slow = [value for value in mark.args[1] if getattr(value, "marks", ())]
+    assert [[m.name for m in value.marks] for value in slow] == [["slow"]] * (3 if is_apart else 1)
+    if not is_apart:
+        test(part_x_y=mark.args[1][0])
+        assert seen == [(1, 2)]
+        test(part_x_y=slow[0].values[0])
+        assert seen == [(1, 2), (3, 4), (5, 6), (7, 8)]
+    else:
+        assert [value.id for value in slow] == ["b", None, "d"]

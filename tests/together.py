@@ -42,17 +42,24 @@ def apart(yes: bool) -> None:
 
 
 def together(
-    names: str | tuple[str, ...], values: Iterable[Any], ids: Any = None, pieces: int = 1
+    names: str | tuple[str, ...],
+    values: Iterable[Any],
+    ids: Any = None,
+    pieces: int = 1,
+    quick: int | None = None,
 ) -> Callable[[Test], Any]:
     """Make a decorator that has a test run with every value of an argument, or of several.
 
     It takes what ``pytest.mark.parametrize`` takes, so that either may stand for the other. A test
     that would take many seconds is made as several ``pieces`` for several processes; each is named
-    after its first check and its last.
+    after its first check and its last. With ``quick``, so many checks are one test, and the others
+    are a slow one.
     """
     values = list(values)
     if _OPTION["apart"]:
-        return pytest.mark.parametrize(names, values, ids=ids)
+        first = len(values) if quick is None else quick
+        slow = [_slow(value, len(_keys(names))) for value in values[first:]]
+        return pytest.mark.parametrize(names, [*values[:first], *slow], ids=ids)
     cases = _cases(names, values, ids)
     if not cases:
         raise ValueError(f"together: there are no values of {names}")
@@ -64,18 +71,28 @@ def together(
         def every_of(**others: Any) -> None:
             _check(test, others.pop(part), others)
 
-        keys = {name for _, arguments in cases for name in arguments}
+        keys = dict.fromkeys(name for _, arguments in cases for name in arguments)
         rest = [p for name, p in inspect.signature(test).parameters.items() if name not in keys]
-        if pieces == 1:
+        if pieces == 1 and quick is None:
             return _like(test, every, rest)
         part = "_".join(["part", *keys])
         rest.append(inspect.Parameter(part, inspect.Parameter.KEYWORD_ONLY))
         ends = [len(cases) * k // pieces for k in range(pieces + 1)]
         parts = [cases[start:end] for start, end in pairwise(ends)]
+        if quick is not None:
+            parts = [cases[:quick], cases[quick:]]
         of_parts = [f"{several[0][0]} ... {several[-1][0]}" for several in parts]
-        return pytest.mark.parametrize(part, parts, ids=of_parts)(_like(test, every_of, rest))
+        marked = parts if quick is None else [parts[0], _slow(parts[1], 1)]
+        return pytest.mark.parametrize(part, marked, ids=of_parts)(_like(test, every_of, rest))
 
     return decorate
+
+
+def _slow(value: Any, arguments: int) -> Any:
+    """The value of one argument or of several, for a slow test."""
+    if isinstance(value, _WITH_ID):
+        return pytest.param(*value.values, id=value.id, marks=pytest.mark.slow)
+    return pytest.param(*(value if arguments > 1 else [value]), marks=pytest.mark.slow)
 
 
 def _like(test: Test, every: Test, parameters: Sequence[inspect.Parameter]) -> Test:
@@ -84,8 +101,12 @@ def _like(test: Test, every: Test, parameters: Sequence[inspect.Parameter]) -> T
     return every
 
 
+def _keys(names: str | tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(names.replace(",", " ").split()) if isinstance(names, str) else names
+
+
 def _cases(names: str | tuple[str, ...], values: list[Any], ids: Any) -> list[Case]:
-    keys = tuple(names.replace(",", " ").split()) if isinstance(names, str) else names
+    keys = _keys(names)
     given = repeat(None, len(values)) if ids is None or callable(ids) else islice(ids, len(values))
     return [_case(keys, value, each, ids) for value, each in zip(values, given, strict=True)]
 

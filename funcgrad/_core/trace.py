@@ -224,9 +224,13 @@ class begin_level:  # noqa: N801 - used as a function: `with begin_level() as le
         self.traces: tuple[Trace, ...] = ()
         # Inside another transformation the warnings are already off.
         self._quiet = quiet() if outer is None else None
-        self._token = _RUNNING.set(self)
-        if self._quiet is not None:
-            self._quiet.__enter__()
+        try:
+            self._token = _RUNNING.set(self)
+            if self._quiet is not None:
+                self._quiet.__enter__()
+        except BaseException:  # an interrupt: Python would not call __exit__
+            _RUNNING.set(outer)
+            raise
         return self.level
 
     def __exit__(

@@ -51,6 +51,15 @@ def unfit(program: str, specs: Sequence[Spec], inputs: Sequence[Spec]) -> Progra
     return ProgramError(f"the program inside, {program}, takes {expected}, not {actual}.")
 
 
+def miscounted(program: str, count: int, names: Sequence[str]) -> ProgramError:
+    """The error of a program that gets more or fewer values than it has inputs."""
+    inputs = f"{len(names)} ({', '.join(names)})" if names else "0"
+    return ProgramError(
+        f"{program}: evaluate got {count} values, and the program has {inputs} inputs. Give a list"
+        " with one value for each input."
+    )
+
+
 def _verify_results(place: str, equation: Equation, operands: Sequence[Spec]) -> None:
     """Check the specs of an equation's results against its operation's rule."""
     try:

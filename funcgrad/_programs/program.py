@@ -2,11 +2,9 @@
 
 Staging a function returns a program: a list of equations in static single assignment form, with the
 shape and dtype of every variable. It is immutable, and can be printed, compared and verified. It is
-called like the function it came from, also under every transformation, since its evaluation binds
-primitives as the function did.
+called like its function, also under every transformation, since evaluation binds primitives.
 
-Variables are integers: first the inputs, then the constants, then the results of the equations in
-order.
+Variables are integers: first the inputs, then the constants, then the equations' results in order.
 
 >>> import funcgrad as fg
 >>> print(fg.program(lambda x: x * x + 1.0)(3.0).to_text(sources=False))
@@ -30,7 +28,7 @@ from funcgrad._core.context import repeated
 from funcgrad._core.pytrees import Structure
 from funcgrad._core.specs import Spec
 from funcgrad._core.trace import Value
-from funcgrad._programs.conformity import check_guard, fitted, unfit, verify_equations
+from funcgrad._programs.conformity import check_guard, fitted, miscounted, unfit, verify_equations
 from funcgrad._programs.equation import Constant, Equation, EquationRun, Guard, bound
 from funcgrad._programs.index import Index
 from funcgrad._programs.names import variable_names
@@ -156,10 +154,12 @@ class Program:
         return pytrees.unflatten(self.result, [wrap(out) for out in self.evaluate(values)])
 
     def evaluate(self, values: Sequence[Value], run: EquationRun = bound) -> list[Value]:
-        """Evaluate the program on raw values or tracers; return the list of outputs.
+        """Evaluate the program on raw values or tracers, one for each input; return the outputs.
 
         Each variable is dropped after its last use. ``run`` evaluates an equation on its operands.
         """
+        if len(values) != len(self.inputs):
+            raise miscounted(self.name, len(values), self.names)
         known: list[Any] = [*values, *(constant.value for constant in self.constants)]
         guards, freed, results = self.index.guards, self.index.freed, self.index.results
         runs: dict[int, object] = {}  # by epoch

@@ -31,14 +31,18 @@ def numbers_of(x: Sizes, rank: int, least: int, operation: str, argument: str) -
         numbers *= rank
     if len(numbers) != rank:
         raise ShapeError(
-            f"{operation}: {argument} has {len(numbers)} integers, {numbers}, for {rank} axes. Give"
-            " one for each, or one for all."
+            f"{operation}: {argument} has {len(numbers)} integers, {numbers}, for"
+            f" {_axes(rank)}. Give one for each, or one for all."
         )
     if min(numbers, default=least) < least:
         raise ShapeError(f"{operation}: {argument} has to be at least {least}, but is {numbers}.")
     if max(numbers, default=0) > _MOST:
         raise ShapeError(f"{operation}: {argument} is {numbers}, which is more than {_MOST}.")
     return numbers
+
+
+def _axes(count: int) -> str:
+    return "1 axis" if count == 1 else f"{count} axes"
 
 
 def padding_of(
@@ -78,7 +82,7 @@ def padding_of(
             pairs = [numbers_of(pair, 2, 0, operation, "padding") for pair in parts]
             if len(pairs) != rank:
                 raise ShapeError(
-                    f"{operation}: padding has {len(pairs)} pairs for {rank} axes. Give one each."
+                    f"{operation}: padding has {len(pairs)} pairs for {_axes(rank)}. Give one each."
                 )
             return tuple([(before, behind) for before, behind in pairs])
     return tuple([(n, n) for n in numbers_of(padding, rank, 0, operation, "padding")])  # type: ignore[arg-type]  # no pairs

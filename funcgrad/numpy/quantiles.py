@@ -46,6 +46,7 @@ _CONTINUOUS: Final = MappingProxyType(
 )
 _STEPS: Final = ("inverted_cdf", "closest_observation", "lower", "higher", "nearest")
 _BETWEEN: Final = ("averaged_inverted_cdf", "midpoint")
+_METHODS: Final = (*_CONTINUOUS, *_BETWEEN, *_STEPS)
 
 
 @answering
@@ -161,7 +162,7 @@ def nanquantile(
     keepdims: bool = False,
     weights: ArrayLike | None = None,
 ) -> Tensor:
-    """``quantile``, ignoring NaN. The result is NaN where all elements are NaN.
+    """``quantile``, ignoring NaN. The result is NaN where all elements are NaN, or there are none.
 
     Ignored elements have no gradient.
 
@@ -231,7 +232,11 @@ def _nanquantile(
     operation: str,
 ) -> Tensor:
     value, other_sizes, size = _flattened(operand(x, operation), axis, keepdims, operation)
-    if dtype_of(value).kind != "f" or not size:
+    if not size:
+        choice(method, _METHODS, operation, "the method")
+        none = reshape(concrete(mean(value, 0)), shape=other_sizes)  # with NumPy's warning
+        return wrap(broadcast_to(none, shape=shape_of(q) + other_sizes))
+    if dtype_of(value).kind != "f":
         return _quantile(x, q, weak, axis, method, keepdims, operation)
     table = OrderedColumns(sort(value, axis=0, descending=False))
     count = _numbers_in(table.columns)
@@ -279,7 +284,7 @@ def _quantile(
     value, other_sizes, size = _flattened(operand(x, operation), axis, keepdims, operation)
     if not size:
         raise ShapeError(f"{operation}: there are no elements over axis={axis}.")
-    choice(method, (*_CONTINUOUS, *_BETWEEN, *_STEPS), operation, "the method")
+    choice(method, _METHODS, operation, "the method")
     table = ordered_columns(value, _neighbours(q, size, method)[0])
     result = _interpolated(table, q, weak, size, method, operation)
     return _unless_nan(result, table, size, shape_of(q) + other_sizes)

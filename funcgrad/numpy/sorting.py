@@ -9,7 +9,7 @@ Tensor([1., 2., 3.])
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple, SupportsIndex
+from typing import Any, Final, Literal, NamedTuple, SupportsIndex
 
 import numpy as np
 
@@ -34,6 +34,15 @@ def _along(x: ArrayLike, axis: SupportsIndex | None, operation: str) -> tuple[Va
     return value, normalize_axis(axis, len(shape_of(value)), operation)
 
 
+_KINDS: Final = ("quick", "quicksort", "mergesort", "heap", "heapsort", "stable")
+"""NumPy's names of algorithms."""
+
+
+def _check_kind(kind: object, kinds: tuple[str, ...], operation: str) -> None:
+    if kind is not None:
+        choice(kind, kinds, operation, "kind")
+
+
 @answering
 def sort(
     a: ArrayLike,
@@ -52,8 +61,8 @@ def sort(
     a : array_like
     axis : int or None
         None means all elements, on one axis.
-    kind : object
-        NumPy's choice of an algorithm, which is ignored.
+    kind : str, optional
+        One of NumPy's names of algorithms, which is ignored.
     descending : bool
         Whether the order is descending; then NaN comes first.
     stable : bool
@@ -72,6 +81,7 @@ def sort(
     >>> fg.grad(lambda x: sort(x)[0])(fg.tensor([2.0, 3.0, 1.0]))
     Tensor([0., 0., 1.])
     """
+    _check_kind(kind, _KINDS, "sort")
     value, place = _along(a, axis, "sort")
     return wrap(_p.sort(value, axis=place, descending=bool(descending)))
 
@@ -116,6 +126,7 @@ def argsort(
     >>> argsort([2.0, 3.0, 1.0])
     Tensor([2, 0, 1])
     """
+    _check_kind(kind, _KINDS, "argsort")
     value, place = _along(a, axis, "argsort")
     return wrap(_p.argsort(value, axis=place, descending=bool(descending)))
 
@@ -136,6 +147,7 @@ def argpartition(
     >>> argpartition([3.0, 1.0, 2.0], 0)[0]
     Tensor(1)
     """
+    _check_kind(kind, ("introselect",), "argpartition")
     value, place = _along(a, axis, "argpartition")
     return wrap(_partition_order(value, kth, place, "argpartition"))
 
@@ -175,7 +187,7 @@ def partition(
     kth : int or sequence of int
     axis : int or None
     kind : str, optional
-        Ignored: there is one algorithm.
+        "introselect", NumPy's only one; it is ignored.
 
     Returns
     -------
@@ -187,6 +199,7 @@ def partition(
     >>> partition([3.0, 1.0, 2.0], 1)[1]
     Tensor(2.0)
     """
+    _check_kind(kind, ("introselect",), "partition")
     value, place = _along(a, axis, "partition")
     order = _partition_order(value, kth, place, "partition")
     return wrap(_p.take_along_axis(value, order, place, unique=True))

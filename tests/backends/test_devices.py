@@ -428,6 +428,7 @@ def test_threads(device: FakeDevice) -> None:
 # --------------------------------------------------------------------------------- check_backend
 
 
+@pytest.mark.slow
 def test_check_backend_accepts_the_fake_device() -> None:
     fg.testing.check_backend(FakeDevice("fake:checked"))
 

@@ -68,7 +68,10 @@ class TestModules:
         "statement",
         [
             "import funcgrad.compat.autograd.numpy.random as m; m.seed",
-            "import funcgrad.compat.autograd.scipy.stats.norm as m; m.logpdf",
+            pytest.param(
+                "import funcgrad.compat.autograd.scipy.stats.norm as m; m.logpdf",
+                marks=pytest.mark.slow,
+            ),
             "from funcgrad.compat.autograd.numpy import random as m; m.seed",
             "from funcgrad.compat.autograd.misc.flatten import flatten; flatten([])",
         ],

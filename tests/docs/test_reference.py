@@ -55,6 +55,7 @@ def test_a_name_that_is_exported_twice_is_described_once() -> None:
     assert not by_path["funcgrad.grad"].is_alias
 
 
+@pytest.mark.slow
 def test_pages_that_have_gone_are_removed_and_others_are_left_alone(tmp_path: Path) -> None:
     reference.write(tmp_path)
     page, gone = tmp_path / "errors" / "ShapeError.rst", tmp_path / "errors" / "Gone.rst"

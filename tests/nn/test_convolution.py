@@ -299,7 +299,7 @@ def test_pooling_keeps_what_it_is_given() -> None:
         (
             lambda: nn.conv(np.ones((1, 1, 5)), np.ones((1, 1, 2)), padding=[(1, 1), (1, 1)]),
             ShapeError,
-            "2 pairs for 1 axes",
+            "2 pairs for 1 axis.",
         ),
         (
             lambda: nn.conv(np.ones((1, 1, 5)), np.ones((1, 1, 2)), dilation="2"),  # type: ignore[arg-type]

@@ -50,6 +50,11 @@ def test_weights_of_quantiles(name: str) -> None:
         (lambda: fnp.cov(NUMBERS, dtype="text"), DtypeError, "cov: 'text' is not a dtype"),
         (lambda: fnp.broadcast_shapes((2,), (3,)), ShapeError, "broadcast_shapes"),
         (lambda: fnp.correlate(1.0, [1.0]), ShapeError, "correlate: a sequence"),
+        (lambda: fnp.partition([1.0], 0, kind="x"), ArgumentError, "partition: kind has to be"),
+        (lambda: fnp.argpartition([1.0], 0, kind="x"), ArgumentError, "one of 'introselect'"),
+        (lambda: fnp.sort([1.0], kind="x"), ArgumentError, "sort: kind has to be one of 'quick'"),
+        (lambda: fnp.argsort([1.0], kind="x"), ArgumentError, "argsort: kind has to be one of"),
+        (lambda: fnp.nanquantile([], 0.5, method="x"), ArgumentError, "the method has to be one"),
     ],
 )
 def test_words(call: Any, kind: type[Exception], words: str) -> None:

@@ -11,7 +11,13 @@ from numpy.testing import assert_allclose
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.errors import ArgumentError, DegenerateError, FuncgradError, ShapeError
+from funcgrad.errors import (
+    ArgumentError,
+    DegenerateError,
+    FuncgradError,
+    MissingOptionError,
+    ShapeError,
+)
 from tests.together import together
 
 PREFIXES = {
@@ -352,6 +358,13 @@ T = fnp.polynomial.Chebyshev
 @together(
     ("call", "error", "message"),
     [
+        (
+            lambda: P.polyadd([1.0]),
+            MissingOptionError,
+            "polyadd: missing .*; the arguments are c1, c2",
+        ),
+        (lambda: fnp.polynomial.legendre.leg2poly(), MissingOptionError, "leg2poly: missing"),
+        (lambda: fnp.polynomial.laguerre.lagint(1.0, n=2), MissingOptionError, "lagint has no"),
         (lambda: P.polyadd([], C), ShapeError, r"polyadd: coefficients .* the shape is \(0,\)"),
         (lambda: P.polymul(PLANE, C), ShapeError, "polymul: coefficients have to be on one axis"),
         (lambda: P.polyval(1.0, np.zeros((0, 2))), ShapeError, "polyval: .* on the first axis"),

@@ -1,5 +1,6 @@
 """Sorting, searching and quantiles: derivatives move with the elements."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -281,3 +282,18 @@ def test_an_order_that_is_nan(method: Any) -> None:
         np.testing.assert_array_equal(result, [np.nan, 3.0])
         left_out = transform(lambda q: fnp.nanquantile(x, q, method=method))(np.array([np.nan]))
         np.testing.assert_array_equal(left_out, [np.nan])
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64])
+def test_quantiles_of_nothing_without_nan_are_nan_as_numpys(dtype: Any) -> None:
+    for name, order in (("nanquantile", 0.5), ("nanpercentile", 50.0)):
+        for axis, keepdims in ((0, False), (0, True), (1, False), (None, False), (None, True)):
+            f = partial(getattr(fnp, name), q=order, axis=axis, keepdims=keepdims)
+            expected = getattr(np, name)(np.ones((0, 3), dtype), order, axis, keepdims=keepdims)
+            for transform in (lambda f: f, fg.jit):
+                result = np.asarray(transform(f)(np.ones((0, 3), dtype)))
+                np.testing.assert_array_equal(result, expected, strict=True)
+    assert fnp.nanquantile(np.ones((0, 3)), [0.1, 0.2], axis=0).shape == (2, 3)
+    with pytest.warns(RuntimeWarning, match="invalid value"):
+        fnp.nanquantile([], 0.5)

@@ -253,6 +253,9 @@ def test_calls_take_trees_and_keywords() -> None:
         staged(layer, numbers(3))
     with pytest.raises(TreeError):
         staged(layer, numbers(3), 3.0)
+    for values in ([], [1.0, 2.0, 3.0]):
+        with pytest.raises(ProgramError, match=f"evaluate got {len(values)} values, and .* has 2"):
+            fg.program(lambda x, y: x + y)(1.0, 2.0).evaluate(values)
     with pytest.raises(ShapeError, match=r"program f: x: expected shape \(3,\), got \(4,\)"):
         staged(layer, numbers(4), scale=3.0)
     with pytest.raises(ShapeError, match=r"layer\.bias: expected shape"):

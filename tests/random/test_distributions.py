@@ -412,20 +412,22 @@ def test_points_in_balls():
         random.ball(KEY, 2, [1.0, 2.0])
 
 
-def test_points_in_balls_move_with_the_shape():
+@together(("d", "p"), [(1, 0.7), (2, 1.0), (3, 3.5)], quick=1)
+def test_powers_of_radii_in_balls_have_the_derivatives_of_their_moments(d, p):
     """Derivatives of means by both modes, against the moments: the p-th power of the radius."""
-    for d, p in ((1, 0.7), (2, 1.0), (3, 3.5)):
 
-        def power(p, d=d):
-            return fnp.mean(fnp.sum(abs(random.ball(KEY, d, p, (20_000,))) ** p, -1))
+    def power(p):
+        return fnp.mean(fnp.sum(abs(random.ball(KEY, d, p, (20_000,))) ** p, -1))
 
-        value, forward = fg.jvp(power, (p,), (1.0,))
-        slope, curve = fg.value_and_grad(fg.grad(power))(p)
-        assert_allclose(value, d / (d + p), rtol=0.02)
-        assert_allclose(slope, -d / (d + p) ** 2, rtol=0.05)
-        assert_allclose(curve, 2 * d / (d + p) ** 3, rtol=0.1)
-        assert_allclose(forward, slope, rtol=1e-12)
+    value, forward = fg.jvp(power, (p,), (1.0,))
+    slope, curve = fg.value_and_grad(fg.grad(power))(p)
+    assert_allclose(value, d / (d + p), rtol=0.02)
+    assert_allclose(slope, -d / (d + p) ** 2, rtol=0.05)
+    assert_allclose(curve, 2 * d / (d + p) ** 3, rtol=0.1)
+    assert_allclose(forward, slope, rtol=1e-12)
 
+
+def test_points_in_balls_move_with_the_shape():
     def points(p):
         return random.ball(KEY, 2, p, (5,))
 

@@ -69,7 +69,7 @@ def test_filters_along_some_axes() -> None:
 
 
 @together("mode", MODES)
-@together("order", range(6))
+@together("order", [0, 1, 3, 2, 4, 5], quick=3)
 def test_resampling(order: int, mode: str) -> None:
     options: dict[str, Any] = {"order": order, "mode": mode, "cval": 0.5}
 

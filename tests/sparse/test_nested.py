@@ -58,7 +58,7 @@ TRANSFORMS: dict[str, tuple[Callable[[Any], Any], Any]] = {
 }
 
 
-@together("transform", TRANSFORMS)
+@together("transform", TRANSFORMS, quick=len(TRANSFORMS) // 2)
 @together("pair", PAIRS)
 def test_nested_transformations(pair: str, transform: str) -> None:
     apply, x = TRANSFORMS[transform]

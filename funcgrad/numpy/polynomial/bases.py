@@ -10,13 +10,16 @@ Tensor([0.5, 0. , 0.5])
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial, wraps
+from types import MappingProxyType
 from typing import Any, Final, SupportsFloat
 
 import numpy as np
 
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._core.users_values import is_weak, operand
+from funcgrad._hints.lookup import answering
 from funcgrad.errors import ArgumentError, ShapeError
 from funcgrad.numpy import (
     contraction,
@@ -91,6 +94,28 @@ def _without_zeros(c: Tensor, tol: float) -> Tensor:
     return c[:last]
 
 
+_NUMPYS: Final = MappingProxyType(  # what is not called by the prefix and the method's name
+    {"antiderivative": "{}int", "power": "{}pow", "from_powers": "poly2{}", "to_powers": "{}2poly"}
+)
+
+
+def _with_advice(basis: type[Basis]) -> type[Basis]:
+    """Have calls that do not fit a method's parameters raise errors that name NumPy's function."""
+    for name, method in [*vars(basis).items()]:
+        if name[0] != "_" and callable(method):
+            setattr(basis, name, _answering(method, _NUMPYS.get(name, f"{{}}{name}")))
+    return basis
+
+
+def _answering(method: Callable[..., Any], numpys: str) -> Callable[..., Any]:
+    @wraps(method)
+    def answered(basis: Basis, *args: object, **kwargs: object) -> Any:
+        return answering(partial(method, basis), numpys.format(basis.rule.prefix))(*args, **kwargs)
+
+    return answered
+
+
+@_with_advice
 @dataclass(frozen=True, slots=True)
 class Basis:
     """The functions for polynomials in a basis."""

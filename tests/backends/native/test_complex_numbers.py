@@ -278,7 +278,7 @@ FOLDED = {
 
 
 @together("shape", [(3, 4), (2, 131), (70, 3), (1, 9000)])
-@together("char", "FD")
+@together("char", "FD", quick=1)
 @together("name", FOLDED)
 def test_folds_scatters_and_gathers(name: str, char: str, shape: tuple[int, ...]) -> None:
     f, x = FOLDED[name], _numbers(char, *shape)

@@ -74,7 +74,7 @@ def whole_numbers(char: str) -> Any:
     ],
     ids=["//", "%", "compared", "fmod", "gcd", "lcm", "maximum", "fmin", "logical_and"],
 )
-@together("char", INTEGERS)
+@together("char", INTEGERS, quick=4)
 def test_functions_of_two_integers(f: Callable[..., Any], char: str) -> None:
     assert_numpys(f, *all_pairs(whole_numbers(char), whole_numbers(char)))
 

@@ -180,7 +180,7 @@ def test_functions_of_complex_numbers(char: str) -> None:
         np.testing.assert_allclose(result, f(x, y), rtol=1e-6 if char == "F" else 1e-12)
 
 
-@together("char", "fdFDhq")
+@together("char", "fDdFhq", quick=2)
 @together(
     ("subscripts", "shape", "other"),
     [
@@ -210,6 +210,7 @@ def test_products_with_ones_are_sums(
 @together(
     ("char", "widths"),
     [("f", (1, 3, 4, 15, 16, 17, 21)), ("d", (2, 3, 5, 8, 17)), *[(c, (3, 17)) for c in "?ieFD"]],
+    quick=1,
 )
 def test_reductions_of_several_axes_of_pieces_are_numpys(char: str, widths: Any) -> None:
     """Of short rows, which are not side by side: their lanes are combined after all rows."""

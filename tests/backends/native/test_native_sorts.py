@@ -63,7 +63,7 @@ def test_sorts_of_any_shape(
     assert_sorted(elements(tuple(shape), kind, seed), axis % len(shape), descending)
 
 
-@together("kind", "fdiQ")
+@together("kind", "fQdi", quick=2)
 @together("shape", [(8, 1000), (1000, 8), (17, 70), (3, 64, 9), (0, 4), (4, 0)], ids=str)
 def test_lines_in_vectors(shape: tuple[int, ...], kind: str) -> None:
     for axis in range(len(shape)):

@@ -12,8 +12,10 @@ import gc
 import signal
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Iterator
 from contextvars import copy_context
+from time import monotonic, sleep
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,7 @@ import pytest
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad._base.locks import ProcessLock, begin_thread, uninterrupted
+from funcgrad._core.trace import _RUNNING, begin_level
 
 pytest.importorskip("llvmlite")
 
@@ -159,9 +162,31 @@ def test_threads_at_each_instruction(signals: Signals, function: Callable[..., A
     assert count > 30
     for number in range(1, count):
         signals.at(number, lambda: function(lambda: None))
-    for thread in {*threading.enumerate()} - before:  # none of them waits for ever
-        thread.join(20)
-        assert not thread.is_alive()
+    end = monotonic() + 20
+    # None of them waits for ever; one that has not yet begun could not be joined.
+    while {*threading.enumerate()} - before and monotonic() < end:
+        sleep(0.001)
+    assert {*threading.enumerate()} <= before
+
+
+def test_a_level_that_has_not_begun_does_not_run(signals: Signals) -> None:
+    running = list[bool]()
+
+    def work() -> None:
+        try:
+            with begin_level():
+                pass
+        except Interrupt as error:
+            places = [frame.name for frame in traceback.extract_tb(error.__traceback__)]
+            if "__exit__" not in places:  # which an interrupt keeps from its first step
+                running.append(_RUNNING.get() is not None)
+            raise
+
+    count = signals.count(work)
+    for number in range(1, count):
+        signals.at(number, work)
+    assert len(running) > 20
+    assert not any(running)
 
 
 @pytest.mark.parametrize("backend", ["numpy", "native"])

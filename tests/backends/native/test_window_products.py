@@ -110,7 +110,7 @@ def test_convolutions_of_any_sizes(
     ],
     ids=str,
 )
-@together("dtype", [np.float32, np.float64], ids=str)
+@together("dtype", [np.float64, np.float32], ids=str, quick=1)
 def test_typical_convolutions(axes: list[tuple[int, ...]], dtype: Any) -> None:
     assert_all(*made(axes, (3, 10, 2), 2, dtype))
     if dtype == np.float32:
@@ -236,7 +236,7 @@ def test_infinite_and_missing_elements_reach_no_sum_that_lacks_them(
         assert run.lower(x, v).source.startswith("; called back: nothing")
 
 
-@together("dtype", ["e", "F", "D", "i8", "i4", "u1", "i2"])
+@together("dtype", ["e", "F", "D", "i8", "i4", "u1", "i2"], quick=2)
 @together("mode", ["full", "same", "valid"])
 def test_sequences_of_other_dtypes_are_not_called_back(dtype: str, mode: str) -> None:
     rng = np.random.default_rng(31)

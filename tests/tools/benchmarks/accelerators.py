@@ -22,10 +22,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 import funcgrad as fg
-from tests.tools.practice import libraries
+from tests.tools.practice import libraries, nets
 from tests.tools.practice.loops import kalman
-from tests.tools.practice.nets import convolutional, transformer
-from tests.tools.practice.task import moments_of
 
 ROUNDS: Final = 15
 
@@ -54,32 +52,12 @@ def text(draws: np.random.Generator, scale: float) -> tuple[Any, ...]:
     """The transformer's parameters, Adam's state, and symbols; 10 million at scale 1."""
     width, kinds = 4 * max(2, round(224 * scale**0.5)), max(8, round(1000 * scale))
     batch, length = max(2, round(32 * scale)), max(4, round(256 * scale))
-    shapes = {
-        "symbols": (kinds, width),
-        "places": (length, width),
-        "up": (width, 4 * width),
-        "down": (4 * width, width),
-        **dict.fromkeys(("query", "key", "value", "mixed"), (width, width)),
-    }
-    params = {name: draws.standard_normal(s) / s[0] ** 0.5 for name, s in shapes.items()}
-    params |= {"first": np.ones(width), "second": np.ones(width)}
-    symbols = draws.integers(kinds, size=(batch, length + 1))
-    return params, moments_of(draws, params), np.float64(9.0), symbols
+    return nets.text(draws, batch, length, width, kinds)
 
 
 def images(draws: np.random.Generator, scale: float) -> tuple[Any, ...]:
     """The convolutional net's parameters, their speed, images and labels."""
-    batch, channels, side = max(2, round(256 * scale)), max(2, round(64 * scale**0.5)), 32
-    params = {
-        "k0": 0.3 * draws.standard_normal((channels, 3, 3, 3)),
-        "k1": 0.1 * draws.standard_normal((2 * channels, channels, 3, 3)),
-        "last": 0.1 * draws.standard_normal((2 * channels * (side // 4) ** 2, 10)),
-    }
-    for k, size in enumerate((channels, 2 * channels)):
-        params |= {f"scale{k}": np.ones(size), f"offset{k}": np.zeros(size)}
-    speed = {k: 0.01 * draws.standard_normal(p.shape) for k, p in params.items()}
-    labels = np.eye(10)[draws.integers(10, size=batch)]
-    return params, speed, draws.standard_normal((batch, 3, side, side)), labels
+    return nets.images(draws, max(2, round(256 * scale)), 32, max(2, round(64 * scale**0.5)))
 
 
 def bodies(lib: Any) -> Callable[..., Any]:
@@ -120,8 +98,8 @@ def line(draws: np.random.Generator, scale: float) -> tuple[Any, ...]:
 
 
 CASES: Final = (
-    Case("transformer, Adam", transformer, text, 1e-3),
-    Case("convolutional net", convolutional, images, 1e-3),
+    Case("transformer, Adam", nets.transformer, text, 1e-3),
+    Case("convolutional net", nets.convolutional, images, 1e-3),
     Case("bodies, gradient", bodies, stars, 1e-3),
     Case("Kalman filters, gradients", filters, series, 1e-2),
     Case("one pass", fused, line, 1e-5),

@@ -9,6 +9,7 @@ import funcgrad as fg
 from funcgrad._backends.numpy.backend import compile_program
 from funcgrad._backends.numpy.prepare import prepared
 from funcgrad._passes.pipeline import optimize
+from tests.together import together
 from tests.tools.benchmarks import native_worth
 from tests.tools.benchmarks.programs import Case, every_program
 from tests.tools.benchmarks.worth import SUBJECTS, inputs_of, left_out
@@ -46,13 +47,14 @@ def test_what_is_left_out_is_missed() -> None:
             assert prepared(optimize(program)) != everything
 
 
-@pytest.mark.parametrize(
+@together(
     ("words", "steps"),
     [
         ("Kalman 4x4, 200", ("eliminations and roots written out", "small products written out")),
         ("hidden Markov model", ("gathers", "scatters")),
         ("Gaussian process", ("long substitution", "products in registers")),
     ],
+    quick=1,
 )
 def test_programs_are_right_without_steps_to_machine_code(
     words: str, steps: tuple[str, ...]

@@ -41,7 +41,13 @@ def transformer(lib: Any) -> Callable[..., Any]:
 
 
 def _text(draws: np.random.Generator, small: bool) -> tuple[Any, ...]:
-    batch, length, width, kinds = (2, 3, 8, 5) if small else (8, 32, 64, 50)
+    return text(draws, *((2, 3, 8, 5) if small else (8, 32, 64, 50)))
+
+
+def text(
+    draws: np.random.Generator, batch: int, length: int, width: int, kinds: int
+) -> tuple[Any, ...]:
+    """The transformer's parameters, Adam's state, and symbols."""
     shapes = {
         "symbols": (kinds, width),
         "places": (length, width),
@@ -86,7 +92,11 @@ def convolutional(lib: Any) -> Callable[..., Any]:
 
 
 def _images(draws: np.random.Generator, small: bool) -> tuple[Any, ...]:
-    batch, side, channels = (2, 4, 2) if small else (16, 16, 8)
+    return images(draws, *((2, 4, 2) if small else (16, 16, 8)))
+
+
+def images(draws: np.random.Generator, batch: int, side: int, channels: int) -> tuple[Any, ...]:
+    """The convolutional net's parameters, their speed, images and labels."""
     wide = 2 * channels
     params = {
         "k0": 0.3 * draws.standard_normal((channels, 3, 3, 3)),
