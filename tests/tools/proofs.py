@@ -110,9 +110,10 @@ ROWS: Final = (
     Row(
         "mutants",
         "Mistakes that are planted in a sample of places, and killed by tests",
-        "{killed} of {mutants} by {tests}: {packages}",
+        "{killed} of {mutants} by {tests}, {equivalent} others change nothing that a test can see:"
+        " {packages}",
         "by hand",
-        "python -m tests.tools.mutation FILES --sample 40 --report report.txt --record",
+        "python -m tests.tools.mutation --project --in-packages 10 --report report.txt --record",
     ),
     Row(
         "onnx",
