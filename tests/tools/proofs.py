@@ -125,9 +125,17 @@ ROWS: Final = (
     Row(
         "standard",
         "The array API's own tests of `funcgrad.numpy`, with {examples} examples for each",
-        "{passed:,} passed ({files}); {failed} failed, see `funcgrad/numpy/README.md`",
+        "{passed:,} passed ({files}); {different} fail by the deviations that"
+        " `funcgrad/numpy/README.md` lists, {failed} others fail",
         "by hand",
         "python -m tests.tools.array_api FOLDER",
+    ),
+    Row(
+        "arm",
+        "Tests of machine code for 64-bit Arm, on an emulated processor",
+        "{passed:,} passed ({files}), {failed} failed; {modules} modules",
+        "by hand",
+        "python -m tests.tools.emulated PYTHON --record TESTS",
     ),
     Row(
         "gradbench",
