@@ -156,6 +156,7 @@ def _in_a_copy(given: Sequence[str], options: argparse.Namespace) -> int:
             "PYTHONPATH": os.pathsep.join(
                 [str(copy), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
             ).replace(str(ROOT), str(copy)),
+            "HYPOTHESIS_NO_PLUGINS": "1",  # they would import the package before all else
             "OMP_NUM_THREADS": "1",
             "OPENBLAS_NUM_THREADS": "1",
         }
@@ -251,10 +252,11 @@ class _Trials:
         return block is None or self._reach.is_imported(block)
 
     def _reaching(self, path: str, mutant: Mutant) -> list[str]:
-        """The tests that execute a mistake; one outside of functions is reached with its file."""
+        """The tests that execute a mistake; with its file, where only an import executes it."""
         block = self._reach.block(path, mutant.line, mutant.column)
-        if block is not None:
-            return self._reach.of([block])
+        reached = [] if block is None else self._reach.of([block])
+        if reached or not self.needs_import(path, mutant):
+            return reached
         return self._reach.of([span[4] for span in self._reach.places[path]])
 
     def _near(self, path: str, tests: Sequence[str]) -> list[str]:

@@ -197,9 +197,12 @@ class _Plugin:
         self.only: frozenset[str] | None = None
 
     def pytest_configure(self) -> None:
-        """Take the failing example that hypothesis finds first: nobody reads it. Hide this tool
-        from the processes that tests start, which would import it."""
+        """Take the failing example that hypothesis finds first: nobody reads it. Do what its
+        plugin does. Hide this tool from the processes that tests start, which would import it."""
         sys.modules["__main__"] = ModuleType("__main__")
+        if os.environ.pop("HYPOTHESIS_NO_PLUGINS", ""):
+            with suppress(ImportError):
+                importlib.import_module("funcgrad.testing.registration").register()
         phases = (hypothesis.Phase.explicit, hypothesis.Phase.generate)
         profile = hypothesis.settings.get_profile("repeatable")
         hypothesis.settings.register_profile("once", parent=profile, phases=phases)
