@@ -858,3 +858,10 @@ def test_errors_keep_their_attributes_in_pickles() -> None:
         copied = pickle.loads(pickle.dumps(error))
         assert type(copied) is type(error)
         assert (str(copied), vars(copied)) == (str(error), vars(error))
+
+
+def test_a_remedy_that_the_message_has_is_not_said_twice() -> None:
+    error = TracerError("The value is unknown. Write fnp.sum.")
+    for remedy, count in (("Write fnp.sum.", 1), ("Write fnp.prod.", 2)):
+        error.remedy = remedy
+        assert str(error).count("Write fnp.") == count

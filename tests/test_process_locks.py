@@ -39,24 +39,27 @@ def interrupted() -> Iterator[Calls]:
     armed = False
 
     def interrupt(*_: object) -> None:
+        nonlocal armed
         if armed:
+            armed = False
             raise Interrupt
 
     def call(seconds: float, work: Callable[[], object]) -> None:
         nonlocal armed
         try:
             armed = True
-            signal.setitimer(signal.ITIMER_REAL, seconds)
+            # A signal right before a wait is seen only when another one ends the wait.
+            signal.setitimer(signal.ITIMER_REAL, seconds, 0.1)
             work()
             armed = False
         except Interrupt as error:
             kept.append(error)  # with its frames, as an interactive session keeps them
         armed = False
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
     kept: list[Interrupt] = []
     before = signal.signal(signal.SIGALRM, interrupt)
     yield call
-    signal.setitimer(signal.ITIMER_REAL, 0)
     signal.signal(signal.SIGALRM, before)
     assert kept
 

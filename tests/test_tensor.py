@@ -461,3 +461,11 @@ def test_fractions_are_no_indices_of_numpys() -> None:
     assert_array_equal(np.take(x, fg.tensor([1, 2])), [1.0, 2.0])
     assert_array_equal(np.asarray(fractions, int), [1, 2])  # where a conversion is asked for
     assert_array_equal(np.array(fractions, dtype=np.int8), [1, 2])
+
+
+@pytest.mark.parametrize(("device", "stream"), [("nowhere", None), ("cpu", 1)])
+def test_a_device_that_there_is_not_is_refused(device: Any, stream: Any) -> None:
+    t = fg.tensor([1.0])
+    assert t.to_device("cpu") is t
+    with pytest.raises(ArgumentError, match="to_device: "):
+        t.to_device(device, stream=stream)

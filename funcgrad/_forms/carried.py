@@ -251,7 +251,10 @@ def _node(value: Any) -> Any:
 
 
 def _lambda(code: types.CodeType) -> ast.Lambda:
-    """The smallest syntax tree of a lambda that contains all places of its code."""
+    """The smallest syntax tree of a lambda that contains all places of its code.
+
+    Code that makes another lambda has the place where that one begins.
+    """
     with open(code.co_filename, encoding="utf-8") as source:
         tree = ast.parse(source.read())
     places = [
@@ -264,7 +267,7 @@ def _lambda(code: types.CodeType) -> ast.Lambda:
         for node in ast.walk(tree)
         if isinstance(node, ast.Lambda)
         and node.lineno == code.co_firstlineno
-        and all((node.lineno, node.col_offset) <= place for place in places)
+        and all((node.lineno, node.col_offset) < place for place in places)
         and all(place <= (node.end_lineno or 0, node.end_col_offset or 0) for place in places)
     ]
     return min(nodes, key=lambda node: (node.end_col_offset or 0) - node.col_offset)

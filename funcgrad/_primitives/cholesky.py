@@ -162,7 +162,7 @@ def _blocks(factor: Array) -> tuple[list[Any], list[Any]]:
 
 def _pulled_block(block: Array, inverse: Array, ct: Array, weights: Array) -> Any:
     """Twice the Hermitian cotangent of a small matrix, from its factor's cotangent."""
-    inner = (_adjoint(block) @ ct) * weights
+    inner = _weighted(_adjoint(block) @ ct, weights)
     half = _over(inner + _adjoint(inner), block, inverse)
     return _over(_adjoint(half), block, inverse)
 
@@ -190,13 +190,18 @@ def _pull_cholesky(factor: Array, ct: Array) -> Any:
             column[..., :size, :] = twice
             bar[..., after, :start] -= below @ factor[..., span, :start]
             bar[..., span, :start] -= _adjoint(column) @ factor[..., start:, :start]
-        np.multiply(twice, weight, out=column[..., :size, :])
+        column[..., :size, :] = _weighted(twice, weight)
     return _with_real_diagonal(bar)
 
 
 def _weights(size: int, dtype: np.dtype[Any]) -> Array:
     """Ones in the lower triangle, and halves on the diagonal."""
     return np.tri(size, dtype=dtype) - unit(size, dtype) / 2
+
+
+def _weighted(x: Array, weights: Array) -> Array:
+    """x times weights; 0 above the diagonal, also where x is not finite."""
+    return np.where(weights, x * weights, 0)
 
 
 def _adjoint(x: Array) -> Array:

@@ -372,6 +372,7 @@ class TestTools:
         assert space.add(space.zeros(), space.ones())["z"] == 1.0 + 1.0j
         assert space.covector(space.scalar_mul(space.ones(), 2.0))["z"] == 2.0 - 2.0j
         assert core.vspace(onp.ones((2, 3))).shape == (2, 3)
+        assert not core.vspace(1.0).iscomplex
         with pytest.raises(LeafError, match="a str is in no vector space"):
             core.vspace("text")
 

@@ -73,3 +73,11 @@ def test_checkpoints_of_a_loop_that_counts(every: Any) -> None:
     gradient, counts = fg.jit(fg.grad(f, has_aux=True))(fg.tensor(np.float32(0.5)))
     np.testing.assert_array_equal(counts, [0, 1, 2])
     np.testing.assert_allclose(gradient, 4 * 0.5**3 + 1.0, rtol=1e-6)
+
+
+def test_numbers_of_branches_take_the_precision_of_others() -> None:
+    def f(x: Any) -> Any:
+        return fg.cond(x > 0, lambda: 1.0, lambda: 2.0) * x
+
+    for way in (f, fg.jit(f)):
+        assert way(np.float32(1.0)).dtype == np.float32

@@ -189,3 +189,10 @@ def test_wrong_arguments_are_explained() -> None:
 def test_without_assertions_nothing_is_checked() -> None:
     code = "from funcgrad import debug; debug.check(False, 'wrong')"
     subprocess.run([sys.executable, "-O", "-c", code], check=True)
+
+
+@pytest.mark.parametrize("size", [6, 7])
+def test_it_shows_all_elements_of_short_vectors(size: int) -> None:
+    with pytest.raises(ConditionError) as caught:
+        debug.check(False, "never", x=fg.tensor(np.arange(float(size))))
+    assert ("..." in str(caught.value)) == (size > 6)

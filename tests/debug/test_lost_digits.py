@@ -91,3 +91,13 @@ def test_infinities_are_no_loss() -> None:
 def test_a_wrong_argument_is_explained() -> None:
     with pytest.raises(FunctionError, match="digits"):
         debug.digits(3.0)  # type: ignore[arg-type]
+
+
+def test_the_greatest_loss_comes_first() -> None:
+    def both(x: Any) -> Any:
+        little = (x * 1e-3 + 1.0) - 1.0
+        return little, 1.0 - fnp.cos(x)
+
+    first, second = debug.digits(both)(1e-5).losses
+    assert (first.line, second.line) == (line_of(both, 2), line_of(both, 1))
+    assert first.lost > second.lost

@@ -432,3 +432,8 @@ def test_it_is_one_equation_with_names() -> None:
     assert (f.__name__, repr(f)) == ("simulate", "<foreign function simulate>")
     with pytest.raises(errors.ProgramError, match="cannot be saved"):
         fg.program(f)(np.ones(3), 2.0).to_json()
+
+
+def test_the_function_may_return_tensors() -> None:
+    f = foreign(lambda x: fg.tensor(x) * 2.0, lambda x: x)
+    np.testing.assert_array_equal(f(np.ones(2)), [2.0, 2.0])

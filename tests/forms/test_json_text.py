@@ -541,12 +541,18 @@ def test_a_changed_text_is_refused(message: str, change: Callable[[Any], None]) 
     assert message in str(caught.value)
 
 
+class Halfway:
+    def __tree_flatten__(self) -> Any:
+        return (), None
+
+
 CLASSES = {
     "'nothing' is not a module and a name": {"class": "nothing", "children": 0, "aux": None},
     "cannot be imported from the module no_such_module": {"class": "no_such_module:C"},
     "Nope cannot be imported from the module": {"record": f"{__name__}:Nope"},
     f"{__name__}:numbers is not a class": {"record": f"{__name__}:numbers"},
     "int has no __tree_flatten__": {"class": "builtins:int", "children": 0, "aux": None},
+    "Halfway has no __tree_flatten__": {"class": f"{__name__}:Halfway", "children": 0, "aux": None},
     "Pair: 'aux' is missing": {"class": f"{__name__}:Pair", "children": 2},
     "'children' is missing": {"class": f"{__name__}:Pair", "aux": None},
     "'fields' is missing": {"record": f"{__name__}:Point"},

@@ -341,3 +341,16 @@ def test_names_that_mean_two_things_and_objects_without_text() -> None:
     assert name == "scaled_2"
     with pytest.raises(NotCarriedError, match="an object of generator"):
         carried.expression(number for number in [1])
+
+
+def test_lambdas_that_make_lambdas_are_carried_whole() -> None:
+    lambdas: list[Callable[[float], Any]] = [
+        lambda x: lambda: x,
+        lambda x: lambda y=x: y,
+        lambda x: lambda: (lambda: x)(),
+    ]
+    for make in lambdas:
+        carried = Carried({})
+        name, space = carried.expression(make), dict[str, Any]()
+        exec("\n".join(carried.definitions), space)
+        assert space[name](3.0)() == 3.0

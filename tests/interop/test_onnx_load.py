@@ -241,6 +241,14 @@ def test_dropout_in_training_is_refused() -> None:
     f, params = interop.onnx.load(model_of([node], {"x": np.ones(2)}, ["y"], arrays))
     with pytest.raises(errors.ProgramError, match="Dropout: training_mode is true"):
         f(params, np.ones(2))
+    arrays["ratio"] = np.float32(0.0)
+    f, params = interop.onnx.load(model_of([node], {"x": np.ones(2)}, ["y"], arrays))
+    np.testing.assert_array_equal(f(params, np.ones(2)), [1.0, 1.0])
+    node = onnx.helper.make_node("Dropout", ["x", "", "training"], ["y"])  # a ratio of a half
+    arrays = {"training": np.array(True)}
+    f, params = interop.onnx.load(model_of([node], {"x": np.ones(2)}, ["y"], arrays))
+    with pytest.raises(errors.ProgramError, match="Dropout: training_mode is true"):
+        f(params, np.ones(2))
 
 
 def test_what_is_no_model_is_refused(tmp_path: Any) -> None:

@@ -164,3 +164,13 @@ def test_a_degenerate_sample_makes_one_example_of_a_batch_nan() -> None:
     assert np.all(np.isnan(values[1]))
     inside = fg.jit(lambda y: interpolate.PchipInterpolator(X, y)(INSIDE))
     assert np.all(np.isnan(inside(np.r_[Y[:5], np.nan])))
+
+
+def test_axes_may_be_examples_of_a_batch() -> None:
+    axes, values = np.array([[0.0, 1.0, 3.0], [0.0, 2.0, 3.0]]), np.array([1.0, 5.0, 2.0])
+    points = np.array([[0.5], [2.5]])
+
+    def f(axis: Any) -> Any:
+        return interpolate.interpn((axis,), values, points)
+
+    np.testing.assert_allclose(fg.vmap(f)(axes), [f(axis) for axis in axes])

@@ -22,6 +22,7 @@ from funcgrad.errors import ArgumentError, DtypeError, StorageError, TreeError
 from funcgrad.io import checkpoints as checkpoint_files
 from funcgrad.io.loading import verify
 from funcgrad.io.saving import snapshot
+from funcgrad.io.tree_texts import _static_text
 from tests.io.kills import killed, train
 from tests.scripts import printed
 
@@ -407,3 +408,14 @@ def test_a_run_that_is_killed_ends_with_the_bits_of_one_that_is_not(tmp_path: Pa
     count, _, digest = killed(tmp_path / "killed", 20, kills=3, longest=0.02)
     assert count == 3
     assert digest == expected
+
+
+def test_static_values_that_tell_their_parts_are_described_by_them() -> None:
+    class Told:
+        def __init__(self, number: int) -> None:
+            self.number = number
+
+        def __static_parts__(self) -> Any:
+            return ("number", self.number)
+
+    assert _static_text(Told(1)) == _static_text(Told(1)) != _static_text(Told(2))

@@ -15,6 +15,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
+from funcgrad._primitives.cholesky import cholesky_pullback
 from funcgrad.errors import DtypeError, MatrixError, MatrixShapeError, ShapeError
 from tests.every_mode import assert_every_mode
 from tests.together import together
@@ -297,3 +298,13 @@ def test_what_is_refused_says_why(what: str) -> None:
     if kind in (MatrixError, MatrixShapeError):
         with pytest.raises(np.linalg.LinAlgError):
             call()
+
+
+@pytest.mark.parametrize("place", [0, 45])
+def test_a_cotangent_of_cholesky_that_is_not_finite_stays_in_its_triangle(place: int) -> None:
+    factor = np.eye(place + 3)
+    factor[place + 1, place] = np.nan
+    with np.errstate(invalid="ignore"):
+        pulled = np.asarray(cholesky_pullback(factor, np.tril(np.ones(factor.shape))))
+    assert np.isnan(pulled[place:, place : place + 2]).any()
+    assert not np.triu(pulled, 1).any()

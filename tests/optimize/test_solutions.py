@@ -258,3 +258,15 @@ def test_a_list_of_scalars_is_a_vector_also_if_they_are_traced() -> None:
     batch = fg.vmap(found)(fg.tensor([1.0, 2.0]))
     np.testing.assert_allclose(batch, [[1.0, 1.0], [2.0, 2.0]], atol=1e-7)
     np.testing.assert_allclose(fg.jacfwd(found)(1.0), [1.0, 1.0], atol=1e-7)
+
+
+def test_the_simplex_counts_its_evaluations() -> None:
+    def banana(x: Any) -> Any:
+        return (1.0 - x[0]) ** 2 + 100.0 * (x[1] - x[0] ** 2) ** 2
+
+    start = np.array([-1.2, 1.0])
+    found = optimize.minimize(banana, start, method="nelder-mead", maxiter=20, failed="keep")
+    options = {"maxiter": 20, "adaptive": True}
+    theirs = scipy_optimize.minimize(banana, start, method="Nelder-Mead", options=options)
+    np.testing.assert_allclose(found.x, theirs.x)
+    assert abs(int(found.nfev) - theirs.nfev) <= 2  # at the start

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from functools import partial
@@ -15,6 +16,7 @@ import pytest
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import parallel
+from funcgrad.parallel import worker_tasks
 from tests.parallel.losses import bits, data, loaders, loss, params, plain, rows_of, tree_sum
 
 
@@ -370,3 +372,9 @@ def test_the_tree_of_the_tests_is_that_of_the_package():
         assert np.asarray(folded(values, np.add)).tobytes() == expected
         pairs = [folded(values[k : k + 4], np.add) for k in range(0, count, 4)]
         assert np.asarray(folded(pairs, np.add)).tobytes() == expected
+
+
+def test_a_worker_of_an_unknown_system_has_some_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sysconf", lambda name: int("unknown"))
+    monkeypatch.setattr(os, "cpu_count", lambda: 4)
+    assert 2**20 < worker_tasks._memory_share() < 2**32

@@ -401,3 +401,10 @@ def test_drawing_leaves_no_trace():
     random.normal(KEY, 100)
     assert pickle.dumps(np.random.get_state()) == state  # noqa: NPY002
     assert_array_equal(KEY, before)
+
+
+def test_bounds_of_uniform_numbers_may_be_traced() -> None:
+    lows = np.array([-1.0, 0.0, 0.5])
+    drawn = fg.vmap(lambda low: random.uniform(random.key(0), (), minval=low, maxval=1.0))(lows)
+    number = float(random.uniform(random.key(0)))
+    assert_allclose(drawn, lows + number * (1.0 - lows), rtol=1e-15)

@@ -5,7 +5,7 @@ The seeds are fixed, so statistical bounds are checked once and for all.
 
 from collections import Counter
 from itertools import permutations
-from math import comb, factorial
+from math import comb, factorial, lgamma, log
 
 import hypothesis.strategies as st
 import numpy as np
@@ -17,6 +17,7 @@ from scipy import stats
 import funcgrad as fg
 from funcgrad import random
 from funcgrad.errors import ArgumentError, AxisError, DtypeError, ShapeError
+from funcgrad.random.count_draws import _excess
 from tests.together import together
 
 KEY = random.key(20)
@@ -223,3 +224,9 @@ def test_categorical_numbers():
         random.categorical(KEY, np.zeros((3, 0)))
     with pytest.raises(ShapeError, match="does not broadcast"):
         random.categorical(KEY, logits, shape=3)
+
+
+def test_logarithms_of_factorials_beyond_the_table() -> None:
+    k = np.arange(1.0, 100.0)
+    expected = [float(lgamma(n + 1) - n * log(n) + n) for n in k]
+    assert_allclose(_excess(fg.tensor(k)), expected, rtol=0, atol=1e-12)

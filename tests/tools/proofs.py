@@ -110,9 +110,10 @@ ROWS: Final = (
     Row(
         "mutants",
         "Mistakes that are planted in a sample of places, and killed by tests",
-        "{killed} of {mutants} by {tests}: {packages}",
+        "{killed} of {mutants} by {tests}, {equivalent} others change nothing that a test can see:"
+        " {packages}",
         "by hand",
-        "python -m tests.tools.mutation FILES --sample 40 --report report.txt --record",
+        "python -m tests.tools.mutation --project --in-packages 10 --report report.txt --record",
     ),
     Row(
         "onnx",
@@ -124,9 +125,17 @@ ROWS: Final = (
     Row(
         "standard",
         "The array API's own tests of `funcgrad.numpy`, with {examples} examples for each",
-        "{passed:,} passed ({files}); {failed} failed, see `funcgrad/numpy/README.md`",
+        "{passed:,} passed ({files}); {different} fail by the deviations that"
+        " `funcgrad/numpy/README.md` lists, {failed} others fail",
         "by hand",
         "python -m tests.tools.array_api FOLDER",
+    ),
+    Row(
+        "arm",
+        "Tests of machine code for 64-bit Arm, on an emulated processor",
+        "{passed:,} passed ({files}), {failed} failed; {modules} modules",
+        "by hand",
+        "python -m tests.tools.emulated PYTHON --record TESTS",
     ),
     Row(
         "gradbench",

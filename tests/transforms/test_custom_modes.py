@@ -308,3 +308,19 @@ def test_elements_that_a_rule_leaves_out_stay_so_under_a_condition(transform: An
 
     p = np.full((2, 2), 2.0)
     np.testing.assert_array_equal(transform(fg.grad(total))(p), np.full((2, 2), 0.75))
+
+
+@pytest.mark.parametrize("wrong", [0, 1])
+def test_results_of_a_rule_that_depend_on_tangents_are_refused(wrong: int) -> None:
+    @fg.custom_jvp
+    def both(x: Any) -> Any:
+        return x * 2.0, x * 3.0
+
+    @both.defjvp
+    def rule(primals: Any, tangents: Any) -> Any:
+        outs = list(both(*primals))
+        outs[wrong] = tangents[0] * 2.0
+        return tuple(outs), (tangents[0] * 2.0, tangents[0] * 3.0)
+
+    with pytest.raises(DifferentiationError, match="that the rule returns depends on the tangents"):
+        fg.grad(lambda x: sum(both(x)))(1.0)

@@ -331,3 +331,8 @@ def test_refusals(call: Any, error: type[Exception], match: str) -> None:
 def test_absent_names_say_what_to_write(name: str, match: str) -> None:
     with pytest.raises(AttributeError, match=match):
         getattr(signal, name)
+
+
+@pytest.mark.parametrize("method", ["auto", "direct", "fft"])
+def test_numbers_are_convolved_too(method: str) -> None:
+    assert float(signal.convolve(2.0, 3.0, method=method)) == 6.0

@@ -36,10 +36,11 @@ _RAISING = ("nanargmax", "nanargmin")
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """Ignore NumPy's warnings, but make a backend's failure an error."""
+    """Ignore warnings, also of long programs, but make a backend's failure an error."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         warnings.simplefilter("error", JitWarning)
+        warnings.filterwarnings("ignore", ".*a Python loop is written out", JitWarning)
         yield
 
 

@@ -3,6 +3,7 @@
 For a long one: ``python -m tests.tools.fuzz --minutes 30``.
 """
 
+import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +20,8 @@ from funcgrad._primitives.elementwise import subtract
 from funcgrad._primitives.scatter import scatter_add
 from funcgrad._primitives.structural import roll
 from funcgrad._programs.builder import Draft, rewrite
+from funcgrad._programs.suspicious import warn_of_loops
+from funcgrad._staging.jit import JitWarning
 from funcgrad.errors import BatchError, CheckError, TracerError
 from tests.strangers.rotation import turn
 from tests.testing.test_validated import associated
@@ -29,7 +32,7 @@ from tests.tools.fuzz.families import FAMILIES
 from tests.tools.fuzz.generate import SCOPE, generate
 from tests.tools.fuzz.noise import scatter
 from tests.tools.fuzz.search import Finding, Report, Search, script
-from tests.tools.fuzz.subject import Subject
+from tests.tools.fuzz.subject import Subject, quietly
 from tests.tools.fuzz.syntax import Program, Step, every_statement, function_of, source
 
 pytestmark = pytest.mark.slow
@@ -52,6 +55,21 @@ def test_programs_mean_the_same_in_every_way(seed):
 def test_a_seed_makes_one_program():
     first, second = [source(generate(np.random.default_rng(3), lambda name: 1.0)) for _ in "ab"]
     assert first == second
+
+
+def test_advice_about_a_long_program_is_no_failure_of_a_backend():
+    def tell(text: str) -> None:
+        warnings.warn(f"jit: f {text}", JitWarning, stacklevel=2)
+
+    def long(x):
+        for _ in range(10_001):
+            x = x + 1.0
+        return x
+
+    with quietly():
+        warn_of_loops(fg.program(long)(1.0), tell)
+        with pytest.raises(JitWarning, match="cannot be compiled"):
+            tell("cannot be compiled")
 
 
 def test_a_program_is_its_text():

@@ -3,7 +3,7 @@
     python -m tests.tools.mutation funcgrad/_passes/simplify.py funcgrad/_passes/sink.py
     python -m tests.tools.mutation funcgrad/_backends/numpy/*.py --sample 100 --report report.txt
     python -m tests.tools.mutation funcgrad/_backends/numpy/*.py --again report.txt
-    python -m tests.tools.mutation --project --sample 400 --seed 8 --report report.txt
+    python -m tests.tools.mutation --project --in-packages 10 --report report.txt --record
 
 Which blocks each quick test executes is recorded once, which takes as long as the quick suite, and
 is kept in the file of ``--reach`` until the package changes. A mutant is tried with the quick tests
@@ -13,9 +13,10 @@ through, and those that they kill have the verdict ``slowly``: such a test shoul
 ``--tests`` names files of tests that are tried first, for tests that were written since.
 
 ``--project`` tries all files of the package: a sample, spread evenly over folders, files and kinds,
-gives the project's score. ``--report`` appends every verdict to a file at once; with that file a
-run that was stopped continues, and ``--record`` counts it on the page of proofs. ``--share 1/2``
-tries every second mutant, for a second process.
+gives the project's score; ``--in-packages 10`` takes ten of every package. Mistakes that no test
+can see stand in ``equivalents.json``, with reasons. ``--report`` appends every verdict to a file at
+once; with that file a run that was stopped continues, and ``--record`` counts it on the page of
+proofs. ``--share 1/2`` tries every second mutant, for a second process.
 """
 
 from __future__ import annotations
@@ -27,12 +28,20 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from tests.tools import proofs
 from tests.tools.mutation.mutants import KINDS, Mutant, mutants_of
-from tests.tools.mutation.project import Planned, mutants_of_project, sampled
+from tests.tools.mutation.project import (
+    Planned,
+    equivalents,
+    mutants_of_project,
+    package_of,
+    sampled,
+    sampled_in_packages,
+)
 from tests.tools.mutation.reach import Reach, digest
 from tests.tools.mutation.trial import (
     ROOT,
@@ -47,7 +56,7 @@ from tests.tools.mutation.trial import (
     workshop,
 )
 
-VERDICTS: Final = ("killed", "late", "slowly", "survived", "unreached")
+VERDICTS: Final = ("killed", "late", "slowly", "survived", "unreached", "equivalent")
 _MISSED: Final = ("survived", "unreached")
 _NEAR: Final = 0.25
 """The part of the time of a trial for tests that stand near, but do not execute a mistake."""
@@ -67,9 +76,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status = _in_a_copy(given, options)
         if options.record:
             known = _verdicts(_chosen(options), options)
-            proofs.record("mutants", **_counts([each for each in known if each]))
+            proofs.record("mutants", **_counts(_judged([each for each in known if each])))
         return status
-    outcomes = _tried(_chosen(options), options)
+    outcomes = _judged(_tried(_chosen(options), options))
     _report(outcomes)
     return int(any(each.verdict in _MISSED for each in outcomes))
 
@@ -87,7 +96,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--reach", type=_absolute, help="where the reach of tests is kept")
     parser.add_argument("--slow", action="store_true", help="record the reach of slow tests, too")
+    parser.add_argument("--jobs", type=int, default=1, help="processes that record the reach")
     parser.add_argument("--sample", type=int, help="the number of mutants to try, chosen at random")
+    parser.add_argument("--in-packages", type=int, help="the number to try in every package")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(
         "--seconds", type=float, default=60.0, help="choose tests for a mutant up to this time"
@@ -122,6 +133,8 @@ def _chosen(options: argparse.Namespace) -> list[Planned]:
         chosen = [each for each in chosen if first <= each[1].line <= last]
     if options.sample is not None:
         chosen = sampled(chosen, options.sample, options.seed)
+    if options.in_packages is not None:
+        chosen = sampled_in_packages(chosen, options.in_packages, options.seed)
     if options.again:
         told = options.again.read_text().splitlines()
         chosen = [each for each in chosen if _known(each, told, _MISSED)]
@@ -143,6 +156,7 @@ def _in_a_copy(given: Sequence[str], options: argparse.Namespace) -> int:
             "PYTHONPATH": os.pathsep.join(
                 [str(copy), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
             ).replace(str(ROOT), str(copy)),
+            "HYPOTHESIS_NO_PLUGINS": "1",  # they would import the package before all else
             "OMP_NUM_THREADS": "1",
             "OPENBLAS_NUM_THREADS": "1",
         }
@@ -155,7 +169,7 @@ def _reach(options: argparse.Namespace) -> Reach:
     if not file.exists():
 
         def work() -> list[str]:
-            reach, failing = recorded(ROOT, options.slow)
+            reach, failing = recorded(ROOT, options.slow, options.jobs)
             reach.saved(file)
             return failing
 
@@ -238,10 +252,11 @@ class _Trials:
         return block is None or self._reach.is_imported(block)
 
     def _reaching(self, path: str, mutant: Mutant) -> list[str]:
-        """The tests that execute a mistake; one outside of functions is reached with its file."""
+        """The tests that execute a mistake; with its file, where only an import executes it."""
         block = self._reach.block(path, mutant.line, mutant.column)
-        if block is not None:
-            return self._reach.of([block])
+        reached = [] if block is None else self._reach.of([block])
+        if reached or not self.needs_import(path, mutant):
+            return reached
         return self._reach.of([span[4] for span in self._reach.places[path]])
 
     def _near(self, path: str, tests: Sequence[str]) -> list[str]:
@@ -321,17 +336,28 @@ def _report(outcomes: Sequence[Outcome]) -> None:
             print(each)
 
 
+def _judged(outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """The outcomes; those that live and that no test can see are ``equivalent``."""
+    alike = equivalents(ROOT, [(each.path, each.mutant) for each in outcomes])
+    return [
+        replace(each, verdict="equivalent")
+        if each.verdict in _MISSED and (each.path, each.mutant) in alike
+        else each
+        for each in outcomes
+    ]
+
+
 def _counts(outcomes: Sequence[Outcome]) -> dict[str, int | str]:
-    """How many mistakes died, in all and in each package."""
+    """How many mistakes died, in all and in each package, of those that tests can see."""
     tried, killed = Counter[str](), Counter[str]()
     for each in outcomes:
-        package = Path(each.path).parts[1].removesuffix(".py")
-        tried[package] += 1
-        killed[package] += each.verdict not in _MISSED
+        tried[package_of(each.path)] += each.verdict != "equivalent"
+        killed[package_of(each.path)] += each.verdict not in (*_MISSED, "equivalent")
     told = [f"`{name}` {killed[name]} of {count}" for name, count in sorted(tried.items())]
     return {
         "mutants": tried.total(),
         "killed": killed.total(),
+        "equivalent": len(outcomes) - tried.total(),
         "packages": ", ".join(told),
         "tests": os.environ.get("PYTEST_ADDOPTS", "all quick tests"),
     }

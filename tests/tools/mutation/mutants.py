@@ -65,6 +65,12 @@ class Mutant:
     old: str
     new: str
 
+    @property
+    def what(self) -> str:
+        """The mistake and its column, on one line."""
+        old, new = [" ".join(text.split()) for text in (self.old, self.new)]
+        return f"{self.column} {self.kind}: {old} -> {new}"
+
     def planted(self, source: str) -> str:
         """The source with the mistake."""
         return source[: self.start] + self.new + source[self.end :]

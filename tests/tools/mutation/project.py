@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from tests.tools.mutation.mutants import Mutant, mutants_of
 
-__all__ = ["ONLY_SPEED", "Planned", "mutants_of_project", "sampled", "subjects"]
+__all__ = [
+    "EQUIVALENTS",
+    "ONLY_SPEED",
+    "Planned",
+    "equivalents",
+    "mutants_of_project",
+    "package_of",
+    "sampled",
+    "sampled_in_packages",
+    "subjects",
+]
 
 Planned: TypeAlias = tuple[str, Mutant]
 """A mutant and the path of its file, relative to the repository."""
@@ -23,6 +35,9 @@ ONLY_SPEED: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     }
 )
 """Functions that estimate time: programs mean the same whatever they return."""
+
+EQUIVALENTS: Final = Path(__file__).with_name("equivalents.json")
+"""For each file of the package: its lines with mistakes that no test can see, and the reasons."""
 
 
 def subjects(root: Path) -> list[str]:
@@ -66,3 +81,28 @@ def sampled(planned: Sequence[Planned], count: int, seed: int) -> list[Planned]:
             if not files:
                 del left[folder]
     return chosen[:count]
+
+
+def package_of(path: str) -> str:
+    """The package inside of ``funcgrad``, or the module."""
+    return Path(path).parts[1].removesuffix(".py")
+
+
+def sampled_in_packages(planned: Sequence[Planned], count: int, seed: int) -> list[Planned]:
+    """Choose ``count`` mutants in every package; the beginning has as many of all packages."""
+    packages: dict[str, list[Planned]] = {}
+    for path, mutant in planned:
+        packages.setdefault(package_of(path), []).append((path, mutant))
+    samples = [sampled(members, count, seed) for members in packages.values()]
+    return [chosen for row in zip_longest(*samples) for chosen in row if chosen is not None]
+
+
+def equivalents(root: Path, planned: Sequence[Planned]) -> list[Planned]:
+    """Those of some mutants that no test can see, by ``equivalents.json``."""
+    told = json.loads(EQUIVALENTS.read_text("utf-8"))
+    lines = {path: (root / path).read_text("utf-8").splitlines() for path, _ in planned}
+    return [
+        (path, mutant)
+        for path, mutant in planned
+        if mutant.what in told.get(path, {}).get(lines[path][mutant.line - 1].strip(), {})
+    ]

@@ -25,6 +25,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing import Pipe
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
@@ -99,18 +100,15 @@ class Outcome:
 
     def __str__(self) -> str:
         by = f"  by {self.test}" if self.test else ""
-        return f"{self.verdict:9} {self.path}:{self.mutant.line}:{self.what}{by}"
-
-    @property
-    def what(self) -> str:
-        """The mistake and its column, on one line."""
-        old, new = [" ".join(text.split()) for text in (self.mutant.old, self.mutant.new)]
-        return f"{self.mutant.column} {self.mutant.kind}: {old} -> {new}"
+        return f"{self.verdict:9} {self.path}:{self.mutant.line}:{self.mutant.what}{by}"
 
     def is_told_in(self, line: str) -> bool:
         """Whether a line of a report has this verdict on this mutant, at any line number."""
         place = re.escape(f"{self.verdict:9} {self.path}:")
-        return re.fullmatch(place + r"\d+:" + re.escape(self.what) + "(  by .*)?", line) is not None
+        return (
+            re.fullmatch(place + r"\d+:" + re.escape(self.mutant.what) + "(  by .*)?", line)
+            is not None
+        )
 
 
 @contextmanager
@@ -147,6 +145,11 @@ def forked(work: Callable[[], Any], seconds: float, late: Any, died: Any) -> Any
 
     All processes that it started end with it. A process that has used its processor time is late.
     """
+    return _awaited(*_started(work), seconds, late, died)
+
+
+def _started(work: Callable[[], Any]) -> tuple[int, Any]:
+    """A process that does a work, and where its result comes out."""
     receiver, sender = Pipe(duplex=False)
     pid = os.fork()
     if pid == 0:
@@ -159,6 +162,10 @@ def forked(work: Callable[[], Any], seconds: float, late: Any, died: Any) -> Any
         finally:
             os._exit(0)
     sender.close()
+    return pid, receiver
+
+
+def _awaited(pid: int, receiver: Any, seconds: float, late: Any, died: Any) -> Any:
     result, ended = late, False
     try:
         if receiver.poll(seconds):
@@ -190,9 +197,12 @@ class _Plugin:
         self.only: frozenset[str] | None = None
 
     def pytest_configure(self) -> None:
-        """Take the failing example that hypothesis finds first: nobody reads it. Hide this tool
-        from the processes that tests start, which would import it."""
+        """Take the failing example that hypothesis finds first: nobody reads it. Do what its
+        plugin does. Hide this tool from the processes that tests start, which would import it."""
         sys.modules["__main__"] = ModuleType("__main__")
+        if os.environ.pop("HYPOTHESIS_NO_PLUGINS", ""):
+            with suppress(ImportError):
+                importlib.import_module("funcgrad.testing.registration").register()
         phases = (hypothesis.Phase.explicit, hypothesis.Phase.generate)
         profile = hypothesis.settings.get_profile("repeatable")
         hypothesis.settings.register_profile("once", parent=profile, phases=phases)
@@ -414,30 +424,51 @@ def tried_anew(tests: Sequence[str], limits: Mapping[str, float]) -> Verdict:
     return answer
 
 
-def recorded(root: Path, slow: bool) -> tuple[Reach, list[str]]:
+def recorded(root: Path, slow: bool, jobs: int) -> tuple[Reach, list[str]]:
     """Run the quick tests, or all, to find which blocks each executes; tell which failed."""
 
     def serve(plugin: _Plugin, items: list[pytest.Item]) -> None:
         at_import = recording.taken()
         chosen = [item for item in items if slow or item.get_closest_marker("slow") is None]
+        files = {file: n for n, file in enumerate(dict.fromkeys(item.path for item in chosen))}
+        shares = [
+            [item for item in chosen if files[item.path] % jobs == k]
+            for k in range(min(jobs, len(files)))
+        ]
+        works = [_started(partial(_executed, plugin, share, recording)) for share in shares]
         tests: dict[str, tuple[bool, float]] = {}
         rows = []
-        for item, following in zip(chosen, [*chosen[1:], None], strict=True):
-            began = time.process_time()
-            item.ihook.pytest_runtest_protocol(item=item, nextitem=following)
-            seconds = time.process_time() - began
-            row = recording.taken()
-            if plugin.failed:
-                failing.append(plugin.failed)
-                plugin.failed = ""
-            else:
-                is_slow = item.get_closest_marker("slow") is not None
-                tests[item.nodeid] = (is_slow, round(seconds, 4))
-                rows.append(row)
-        made.append(Reach(recording.places, tests, np.stack(rows), at_import))
+        for work in works:
+            more_tests, more_rows, more_failing = _awaited(*work, 3 * 3600.0, None, None)
+            tests.update(more_tests)
+            rows.append(more_rows)
+            failing.extend(more_failing)
+        made.append(Reach(recording.places, tests, np.concatenate(rows), at_import))
 
     recording = Recording(root)
     made: list[Reach] = []
     failing: list[str] = []
     _collect(serve)
     return made[0], failing
+
+
+def _executed(
+    plugin: _Plugin, items: Sequence[pytest.Item], recording: Recording
+) -> tuple[dict[str, tuple[bool, float]], Any, list[str]]:
+    """Run tests; those that pass, the blocks that they executed, and those that failed."""
+    _captured_apart(items[0].session)
+    tests: dict[str, tuple[bool, float]] = {}
+    rows, failing = [], []
+    for item, following in zip(items, [*items[1:], None], strict=True):
+        began = time.process_time()
+        item.ihook.pytest_runtest_protocol(item=item, nextitem=following)
+        seconds = time.process_time() - began
+        row = recording.taken()
+        if plugin.failed:
+            failing.append(plugin.failed)
+            plugin.failed = ""
+        else:
+            is_slow = item.get_closest_marker("slow") is not None
+            tests[item.nodeid] = (is_slow, round(seconds, 4))
+            rows.append(row)
+    return tests, np.stack(rows), failing
