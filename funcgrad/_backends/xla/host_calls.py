@@ -6,22 +6,31 @@ call are left out.
 JAX runs callbacks in threads of its own, where its dtypes have 32 bits. So all values of 64 bits
 pass as pairs of 32. Calls of one program run one after the other, since callbacks of several calls
 may wait for each other's threads (JAX 0.10.2).
+
+A loop that is called runs as code of the host, with the bits of its evaluation. Reverse mode runs a
+loop twice, in two calls, and they have to take the same steps.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from threading import Lock
 from typing import Any, Final
 
 import numpy as np
 
 from funcgrad._backends.array_code.array_writer import Array
+from funcgrad._backends.improving_runs import ImprovingRun
+from funcgrad._backends.numpy.prepare import prepared_exactly
 from funcgrad._backends.xla.jax_library import jax_library
 from funcgrad._backends.xla.xla_writer import XlaWriter
 from funcgrad._base.floating_errors import quiet
 from funcgrad._core.specs import Shape, Spec
+from funcgrad._core.structure.structures import Control
+from funcgrad._core.trace import Raw, Value
 from funcgrad._programs.equation import Equation, bound
+from funcgrad._transforms.abstract_stager import flat_program
 
 _HALF: Final = np.dtype(np.uint32)
 
@@ -82,11 +91,13 @@ class HostCalls:
         ]
 
     def _runner(self, equation: Equation, specs: Sequence[Spec]) -> Callable[..., Any]:
+        computed = _HostCode(equation, specs)
+
         def run(*arrays: Array) -> list[Any]:
             if self._error is None:
                 try:
                     with quiet():
-                        outs = bound(equation, tuple(map(_raw, arrays, specs)))
+                        outs = computed(tuple(map(_raw, arrays, specs)))
                     return [
                         _as_halves(np.asarray(out, spec.dtype))
                         for out, spec in zip(outs, equation.results, strict=True)
@@ -96,6 +107,36 @@ class HostCalls:
             return [_as_halves(np.zeros(spec.shape, spec.dtype)) for spec in equation.results]
 
         return run
+
+
+class _HostCode:
+    """An equation as a function of raw values; control flow is compiled at the first call."""
+
+    def __init__(self, equation: Equation, specs: Sequence[Spec]) -> None:
+        self._equation, self._specs = equation, specs
+        self._compiles = isinstance(equation.operation.structure, Control)
+        self._code: ImprovingRun | None = None
+
+    def __call__(self, values: tuple[Raw, ...]) -> Sequence[Any]:
+        if self._compiles:
+            with suppress(Exception):  # evaluation raises it again, in the operation's words
+                outs = self._compiled()(*values)
+                if outs is not None:
+                    return outs
+        return bound(self._equation, values)
+
+    def _compiled(self) -> ImprovingRun:
+        if self._code is None:
+            program = flat_program(self._equation.name, self._results, self._specs)
+            self._compiles = not program.index.effects
+            if not self._compiles:
+                raise ValueError  # what prints or counts must not run twice
+            self._code = ImprovingRun(prepared_exactly(program))
+        return self._code
+
+    def _results(self, values: Sequence[Value]) -> list[Value]:
+        outs = self._equation.operation(*values, **dict(self._equation.params))
+        return list(outs) if isinstance(outs, tuple) else [outs]
 
 
 def _halves(shape: Shape, dtype: np.dtype[Any]) -> tuple[Shape, np.dtype[Any]]:

@@ -19,7 +19,7 @@ from funcgrad._backends import control_forms
 from funcgrad._backends.decompose import decomposed
 from funcgrad._backends.interface import Compiled
 from funcgrad._backends.xla.xla_code import XlaCode
-from funcgrad._backends.xla.xla_loops import grows
+from funcgrad._backends.xla.xla_loops import grows, stays_on_host
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._core.primitive import Primitive
 from funcgrad._core.structure.structures import Elementwise, Loop, Opaque, Reduction
@@ -80,7 +80,9 @@ def prepared(program: Program, relaxed: bool) -> Program:
     """The program without calls and with the bodies of operations that XLA lacks."""
     written = inlined(control_forms.in_blocks(inlined(program), _all))
     written = control_forms.written_out(written, leaves=_stays)
-    written = with_programs_inside(written, lambda body: prepared(optimize(body, relaxed), relaxed))
+    written = with_programs_inside(
+        written, lambda body: prepared(optimize(body, relaxed), relaxed), stays_on_host
+    )
     if written is not program:
         written = optimize(written, relaxed)
     return decomposed(written, _lacks)

@@ -305,6 +305,9 @@ class Loop(NamedTuple):
         Whether each step is one example of a batch, which reads no result of another: such a loop
         carries nothing. Where that is faster, several steps are run as one, by
         ``Control.together``.
+    replayed : bool
+        Whether reverse mode runs a loop with a condition again, so that both runs have to round
+        alike: otherwise they may take different steps.
     """
 
     body: Any
@@ -316,6 +319,7 @@ class Loop(NamedTuple):
     unroll: int = 1
     checkpoints: int | None = None
     examples: bool = False
+    replayed: bool = False
 
     def parts(self, entries: Sequence[T]) -> tuple[Sequence[T], Sequence[T], Sequence[T]]:
         """Split a sequence with an entry for each operand into shared, carried and array parts."""
