@@ -377,6 +377,9 @@ class Control:
     together : callable, optional
         ``(size, **params)`` to a program for so many steps of a loop over examples. It takes the
         shared operands, and arrays of ``size`` examples, and returns arrays of ``size`` results.
+    replayed : callable, optional
+        ``(**params)`` to the parameters of the same operation where it will run again, as in a
+        checkpointed function; see ``Loop.replayed``.
     """
 
     runs: Callable[..., Sequence[tuple[Any, int | None]]]
@@ -385,6 +388,7 @@ class Control:
     leaner: Callable[..., tuple[Mapping[str, Any], list[int], list[int]] | None] | None = None
     begins: Callable[..., tuple[Any, Mapping[str, Any], int]] | None = None
     together: Callable[..., Any] | None = None
+    replayed: Callable[..., Mapping[str, Any]] | None = None
 
 
 class AlongAxis(NamedTuple):
