@@ -17,7 +17,9 @@ import numpy as np
 
 from funcgrad._backends import control_forms
 from funcgrad._backends.decompose import decomposed
+from funcgrad._backends.improving_runs import ImprovingRun
 from funcgrad._backends.interface import Compiled
+from funcgrad._backends.numpy.prepare import prepared_exactly
 from funcgrad._backends.xla.xla_code import XlaCode
 from funcgrad._backends.xla.xla_loops import grows, stays_on_host
 from funcgrad._base.fast_dataclass import dataclass
@@ -44,7 +46,7 @@ class XlaBackend:
 
     def compile(self, program: Program) -> Compiled:
         """Compile a program to a function."""
-        code = XlaCode(program, checks=True)
+        code = XlaCode(program, checks=True, compile=on_host)
         code.compile()
         weak = [(k, spec.dtype.type) for k, spec in enumerate(program.inputs) if spec.weak]
         count, specs = len(program.outputs), program.output_specs
@@ -68,7 +70,12 @@ class XlaBackend:
 
     def inspect(self, program: Program) -> str:
         """The text of StableHLO, below the operations that are called back."""
-        return XlaCode(program, checks=True).text()
+        return XlaCode(program, checks=True, compile=on_host).text()
+
+
+def on_host(program: Program) -> ImprovingRun:
+    """Compile a program for the host, with the bits of its evaluation."""
+    return ImprovingRun(prepared_exactly(program))
 
 
 def supports(program: Program) -> bool:

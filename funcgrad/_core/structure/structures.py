@@ -306,8 +306,7 @@ class Loop(NamedTuple):
         carries nothing. Where that is faster, several steps are run as one, by
         ``Control.together``.
     replayed : bool
-        Whether reverse mode runs a loop with a condition again, so that both runs have to round
-        alike: otherwise they may take different steps.
+        Whether a loop with a condition runs again: both runs have to round alike.
     """
 
     body: Any
@@ -328,12 +327,8 @@ class Loop(NamedTuple):
 
     def params(self) -> dict[str, Any]:
         """Return the parameters of an equation: the fields that differ from their defaults."""
-        defaults = self._field_defaults
-        return {
-            name: value
-            for name, value in self._asdict().items()
-            if name not in defaults or value != defaults[name]
-        }
+        fields, defaults = self._asdict().items(), self._field_defaults
+        return {k: value for k, value in fields if k not in defaults or value != defaults[k]}
 
 
 class Choice(NamedTuple):
@@ -378,8 +373,7 @@ class Control:
         ``(size, **params)`` to a program for so many steps of a loop over examples. It takes the
         shared operands, and arrays of ``size`` examples, and returns arrays of ``size`` results.
     replayed : callable, optional
-        ``(**params)`` to the parameters of the same operation where it will run again, as in a
-        checkpointed function; see ``Loop.replayed``.
+        ``(**params)`` to the parameters where it will run again; see ``Loop.replayed``.
     """
 
     runs: Callable[..., Sequence[tuple[Any, int | None]]]
