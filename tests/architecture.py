@@ -81,7 +81,7 @@ DEFERRED_IMPORTS: Mapping[str, frozenset[str]] = {
     # Metadata of packages, which take 20 ms to import.
     "funcgrad.extend": frozenset({"funcgrad._hints.entry_points"}),
     "funcgrad._staging.loop_programs": frozenset({"funcgrad._backends.numpy.prepare"}),
-    "funcgrad._staging.improving_runs": frozenset({"funcgrad._backends.numpy.backend"}),
+    "funcgrad._backends.improving_runs": frozenset({"funcgrad._backends.numpy.backend"}),
     # Modules that write text, which programs whose code is on disk do not need.
     "funcgrad._backends.native.native_backend": frozenset({"funcgrad._backends.native.functions"}),
     # Answers to mistakes, which a script without any need not load.

@@ -61,7 +61,8 @@ def written_out(
             if python_slices or not _has_python_slices(loop):
                 loops[position] = loop
                 if structure.begins is not None:
-                    begun[_beginning(equation, *structure.begins(**dict(equation.params)))] = loop
+                    operation, params, arity = structure.begins(**dict(equation.params))
+                    begun[_beginning(operation, params, equation.operands[:arity])] = loop
     if not loops:
         return program
     positions = iter(range(len(program.equations)))
@@ -72,7 +73,8 @@ def written_out(
         if position in loops:
             return draft.splice(loops[position], equation.operands)[-count:]
         original = program.equations[position]
-        loop = begun.get((original.operation, exact_key(original.params), original.operands))
+        key = _beginning(original.operation, dict(original.params), original.operands)
+        loop = begun.get(key)
         if loop is None:
             return draft.append(equation)
         begins = extract(loop, range(len(original.operands)), loop.outputs[:count])
@@ -95,10 +97,11 @@ def _has_python_slices(program: Program) -> bool:
 
 
 def _beginning(
-    equation: Equation, operation: Primitive, params: Mapping[str, Any], count: int
+    operation: Primitive, params: Mapping[str, Any], operands: Sequence[int]
 ) -> Hashable:
-    """Identify the work that an equation repeats: operation, parameters and operands."""
-    return operation, exact_key(tuple(sorted(params.items()))), equation.operands[:count]
+    """Identify the work that an equation repeats, whether it knows of that or not."""
+    settings = {name: value for name, value in params.items() if name != "replayed"}
+    return operation, exact_key(tuple(sorted(settings.items()))), tuple(operands)
 
 
 def programs_inside(equation: Equation) -> tuple[Program, ...]:

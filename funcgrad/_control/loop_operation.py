@@ -176,6 +176,11 @@ class LoopCall(ControlCall):
         lean = None if self._has_unknown_rows else leaner(self.loop, read)
         return None if lean is None else (lean[0].params(), *lean[1:])
 
+    def replayed(self) -> Params:
+        if self.loop.condition is None:
+            return self.params
+        return {**self.params, "replayed": True}
+
     def label(self) -> str:
         if self._has_unknown_rows:
             return "stacking_scan" if self.loop.condition is None else "stacking_while"

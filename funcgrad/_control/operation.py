@@ -65,6 +65,10 @@ class ControlCall(Composite):
         """The operation without the work for unread results; see ``Control``."""
         return None
 
+    def replayed(self) -> Params:
+        """The parameters of the operation where it will run again; see ``Control``."""
+        return self.params
+
     def label(self) -> str:
         """The name in the text of programs."""
         return self.primitive.name
@@ -141,6 +145,7 @@ def control_primitive(
             leaner=lambda read, **params: call_class(primitive, params).leaner(read),
             begins=begins,
             together=together,
+            replayed=lambda **params: call_class(primitive, params).replayed(),
         ),
         label=lambda **params: call_class(primitive, params).label(),
     )

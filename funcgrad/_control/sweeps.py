@@ -86,9 +86,13 @@ class Sweeps(NamedTuple):
         return [*chain(*ends[self.first :])]
 
     def recorded(self, followed: Sequence[Sequence[bool]]) -> Sweeps:
-        """Return the sweeps with the programs that recording runs for the followed operands."""
+        """Return the sweeps with the programs that recording runs for the followed operands.
+
+        The way back runs the loop again.
+        """
         flags, (body, *later) = [*chain(*followed)], self.programs
-        loop = self.loop._replace(body=as_recorded(body, flags[: len(body.inputs)]))
+        recorded_body = as_recorded(body, flags[: len(body.inputs)])
+        loop = self.loop._replace(body=recorded_body, replayed=True)
         programs = tuple([as_recorded(program, flags[: len(program.inputs)]) for program in later])
         return self._replace(loop=loop, later=programs)
 

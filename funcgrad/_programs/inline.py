@@ -54,10 +54,20 @@ def with_changed_programs(equation: Equation, change: Callable[[Program], Progra
     return replace(equation, params=params)
 
 
-def with_programs_inside(program: Program, change: Callable[[Program], Program]) -> Program:
-    """Apply a function to the programs inside a program, such as the bodies of its loops."""
+def with_programs_inside(
+    program: Program,
+    change: Callable[[Program], Program],
+    stays: Callable[[Equation], bool] = lambda equation: False,
+) -> Program:
+    """Apply a function to the programs inside a program, such as the bodies of its loops.
+
+    The programs of equations that ``stays`` chooses stay unchanged.
+    """
     if not any(isinstance(equation.operation.structure, Control) for equation in program.equations):
         return program
-    return rewrite(
-        program, lambda draft, equation: draft.append(with_changed_programs(equation, change))
-    )
+
+    def step(draft: Draft, equation: Equation) -> list[int]:
+        is_unchanged = stays(equation)
+        return draft.append(equation if is_unchanged else with_changed_programs(equation, change))
+
+    return rewrite(program, step)

@@ -1,10 +1,10 @@
 """Programs of a solver's own: its loop over a user's function, outside of ``jit``.
 
 A solver calls a user's function some hundred times, from a loop in Python. The loop as a program
-has the same bits, and takes a tenth of the time or less; as machine code (`improving_runs.py`) it
-takes a hundredth. So it is staged as soon as it comes again, and kept. Whatever cannot be staged
-runs as before, without a warning: functions that branch on values, print, or hold objects that may
-change.
+has the same bits, and takes a tenth of the time or less; as machine code
+(`_backends/improving_runs.py`) it takes a hundredth. So it is staged as soon as it comes again, and
+kept. Whatever cannot be staged runs as before, without a warning: functions that branch on values,
+print, or hold objects that may change.
 
 >>> import funcgrad as fg
 >>> programs = LoopPrograms()
@@ -22,6 +22,7 @@ from types import CodeType
 from typing import Any, Final, TypeAlias, TypeVar
 
 from funcgrad._backends.choice import chosen_backend
+from funcgrad._backends.improving_runs import ImprovingRun
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._base.floating_errors import quiet
 from funcgrad._core import pytrees
@@ -36,7 +37,6 @@ from funcgrad._staging.derived import ProgramCall, Run, by_numpy
 from funcgrad._staging.eagerness import EAGER
 from funcgrad._staging.entry import argument_type
 from funcgrad._staging.function_parts import FunctionParts, NoPartsError, acts, function_parts
-from funcgrad._staging.improving_runs import ImprovingRun
 from funcgrad._transforms.probe import running_probes
 from funcgrad._transforms.stage import stage
 from funcgrad._transforms.stager import Stager

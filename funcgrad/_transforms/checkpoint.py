@@ -11,7 +11,7 @@ arguments: the innermost recorder gets the entry, even from inside other transfo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, ParamSpec, TypeVar, overload
 
@@ -32,6 +32,7 @@ from funcgrad._hints.lookup import decorating
 from funcgrad._hooks.result_watch import WATCH
 from funcgrad._programs.equation import Params
 from funcgrad._programs.program import Program
+from funcgrad._programs.replays import replayed, replayed_params
 from funcgrad._transforms.arguments import call_values, check_function, values_of
 from funcgrad._transforms.auxiliary import WithAux
 from funcgrad._transforms.call import Call
@@ -81,6 +82,7 @@ def _meet(values: Sequence[Value], *, body: Program) -> list[Value]:
     if not traces:
         return body.evaluate(values)
     recorder: Any = traces[-1]
+    body = replayed(body)
     results = body.evaluate([primal(recorder, value) for value in values])
     outs = [primal(recorder, result) for result in results]  # a probe follows its value
     follows = _follows(body, [is_followed(recorder, value) for value in values])
@@ -200,6 +202,12 @@ class _CheckpointStager(Stager):
         """Let Python use a value, unless a derivative follows it."""
         if self._is_followed(tracer):
             reveal_primal(raw, use, exact)
+
+    def process(
+        self, primitive: Primitive, args: tuple[Value, ...], params: Mapping[str, Any]
+    ) -> Value:
+        """Evaluate, and append an equation, which will run again."""
+        return super().process(primitive, args, replayed_params(primitive, params))
 
     def process_segment(self, segment: Any, args: Sequence[Value]) -> list[Value] | None:
         """Rehearse a segment within this one, too; within a call on raw values it only runs."""

@@ -13,7 +13,8 @@ import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad._staging import improving_runs, loop_programs
+from funcgrad._backends import improving_runs
+from funcgrad._staging import loop_programs
 from funcgrad.errors import ConvergenceError
 from funcgrad.integrate import own_loop
 from tests.in_threads import in_threads

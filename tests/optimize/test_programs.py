@@ -10,7 +10,8 @@ import pytest
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import optimize
-from funcgrad._staging import improving_runs, loop_programs
+from funcgrad._backends import improving_runs
+from funcgrad._staging import loop_programs
 from funcgrad.errors import ConvergenceError
 from funcgrad.optimize import solver_tasks
 from tests.optimize.test_laws import SOLVES, number

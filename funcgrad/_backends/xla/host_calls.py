@@ -6,13 +6,17 @@ call are left out.
 JAX runs callbacks in threads of its own, where its dtypes have 32 bits. So all values of 64 bits
 pass as pairs of 32. Calls of one program run one after the other, since callbacks of several calls
 may wait for each other's threads (JAX 0.10.2).
+
+A loop that is called runs as code of the host, with the bits of its evaluation. Reverse mode runs a
+loop twice, in two calls, and they have to take the same steps.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from threading import Lock
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -21,13 +25,25 @@ from funcgrad._backends.xla.jax_library import jax_library
 from funcgrad._backends.xla.xla_writer import XlaWriter
 from funcgrad._base.floating_errors import quiet
 from funcgrad._core.specs import Shape, Spec
+from funcgrad._core.structure.structures import Control
+from funcgrad._core.trace import Raw, Value
 from funcgrad._programs.equation import Equation, bound
+from funcgrad._programs.program import Program
+from funcgrad._transforms.abstract_stager import flat_program
+
+HostCompile: TypeAlias = Callable[[Program], Callable[..., Sequence[Any] | None]]
+"""Compiles a program for the host, with the bits of its evaluation."""
 
 _HALF: Final = np.dtype(np.uint32)
 
 
 class HostCalls:
     """The operations that a compiled program calls on the host.
+
+    Parameters
+    ----------
+    compile : callable, optional
+        Compiles control flow; without it that is evaluated.
 
     Attributes
     ----------
@@ -36,9 +52,10 @@ class HostCalls:
         Whether one of them prints, checks or runs a user's function, so that order matters.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, compile: HostCompile | None = None) -> None:
         self.equations: list[Equation] = []
         self.has_effects = False
+        self._compile = compile
         self._lock = Lock()
         self._error: BaseException | None = None
 
@@ -82,11 +99,13 @@ class HostCalls:
         ]
 
     def _runner(self, equation: Equation, specs: Sequence[Spec]) -> Callable[..., Any]:
+        computed = _HostCode(equation, specs, self._compile)
+
         def run(*arrays: Array) -> list[Any]:
             if self._error is None:
                 try:
                     with quiet():
-                        outs = bound(equation, tuple(map(_raw, arrays, specs)))
+                        outs = computed(tuple(map(_raw, arrays, specs)))
                     return [
                         _as_halves(np.asarray(out, spec.dtype))
                         for out, spec in zip(outs, equation.results, strict=True)
@@ -96,6 +115,39 @@ class HostCalls:
             return [_as_halves(np.zeros(spec.shape, spec.dtype)) for spec in equation.results]
 
         return run
+
+
+class _HostCode:
+    """An equation as a function of raw values; control flow is compiled at the first call."""
+
+    def __init__(
+        self, equation: Equation, specs: Sequence[Spec], compile: HostCompile | None
+    ) -> None:
+        self._equation, self._specs = equation, specs
+        is_control = isinstance(equation.operation.structure, Control)
+        self._compile = compile if is_control else None
+        self._code: Callable[..., Sequence[Any] | None] | None = None
+
+    def __call__(self, values: tuple[Raw, ...]) -> Sequence[Any]:
+        if self._code is None and self._compile is not None:
+            self._code, self._compile = self._compiled(self._compile), None
+        if self._code is not None:
+            with suppress(Exception):  # evaluation raises it again, in the operation's words
+                outs = self._code(*values)
+                if outs is not None:
+                    return outs
+        return bound(self._equation, values)
+
+    def _compiled(self, compile: HostCompile) -> Callable[..., Sequence[Any] | None] | None:
+        """The code; None if there is none, or where errors must not make it run twice."""
+        with suppress(Exception):
+            program = flat_program(self._equation.name, self._results, self._specs)
+            return None if program.index.effects else compile(program)
+        return None
+
+    def _results(self, values: Sequence[Value]) -> list[Value]:
+        outs = self._equation.operation(*values, **dict(self._equation.params))
+        return list(outs) if isinstance(outs, tuple) else [outs]
 
 
 def _halves(shape: Shape, dtype: np.dtype[Any]) -> tuple[Shape, np.dtype[Any]]:

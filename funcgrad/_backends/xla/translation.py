@@ -23,7 +23,13 @@ from funcgrad._backends.xla.host_calls import HostCalls
 from funcgrad._backends.xla.xla_algebra import XlaAlgebra
 from funcgrad._backends.xla.xla_folds import multiplied, reduced, scanned
 from funcgrad._backends.xla.xla_forms import by_form
-from funcgrad._backends.xla.xla_loops import Outcome, chosen, grows, is_guarded, looped
+from funcgrad._backends.xla.xla_loops import (
+    Outcome,
+    chosen,
+    is_guarded,
+    looped,
+    stays_on_host,
+)
 from funcgrad._backends.xla.xla_matrices import from_factors
 from funcgrad._backends.xla.xla_places import gathered, scattered
 from funcgrad._backends.xla.xla_writer import UntranslatableError, XlaWriter
@@ -172,9 +178,12 @@ class Translation:
         assert isinstance(structure, Control)
         if equation.called is not None:
             return self.run(equation.called, operands)
-        form = None if structure.form is None else structure.form(**dict(equation.params))
-        if form is None or grows(form, len(equation.results)) or is_guarded(form):
-            raise UntranslatableError("it runs Python, or stacks as many rows as it takes steps")
+        if stays_on_host(equation):
+            raise UntranslatableError("it runs Python, or reverse mode runs it twice")
+        assert structure.form is not None
+        form = structure.form(**dict(equation.params))
+        if is_guarded(form):
+            raise UntranslatableError("it runs Python")
         if isinstance(form, Program):
             outs, ok = self.run(form, operands)
             return outs[-len(equation.results) :], ok

@@ -17,9 +17,11 @@ import numpy as np
 
 from funcgrad._backends import control_forms
 from funcgrad._backends.decompose import decomposed
+from funcgrad._backends.improving_runs import ImprovingRun
 from funcgrad._backends.interface import Compiled
+from funcgrad._backends.numpy.prepare import prepared_exactly
 from funcgrad._backends.xla.xla_code import XlaCode
-from funcgrad._backends.xla.xla_loops import grows
+from funcgrad._backends.xla.xla_loops import grows, stays_on_host
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._core.primitive import Primitive
 from funcgrad._core.structure.structures import Elementwise, Loop, Opaque, Reduction
@@ -44,7 +46,7 @@ class XlaBackend:
 
     def compile(self, program: Program) -> Compiled:
         """Compile a program to a function."""
-        code = XlaCode(program, checks=True)
+        code = XlaCode(program, checks=True, compile=on_host)
         code.compile()
         weak = [(k, spec.dtype.type) for k, spec in enumerate(program.inputs) if spec.weak]
         count, specs = len(program.outputs), program.output_specs
@@ -68,7 +70,12 @@ class XlaBackend:
 
     def inspect(self, program: Program) -> str:
         """The text of StableHLO, below the operations that are called back."""
-        return XlaCode(program, checks=True).text()
+        return XlaCode(program, checks=True, compile=on_host).text()
+
+
+def on_host(program: Program) -> ImprovingRun:
+    """Compile a program for the host, with the bits of its evaluation."""
+    return ImprovingRun(prepared_exactly(program))
 
 
 def supports(program: Program) -> bool:
@@ -80,7 +87,9 @@ def prepared(program: Program, relaxed: bool) -> Program:
     """The program without calls and with the bodies of operations that XLA lacks."""
     written = inlined(control_forms.in_blocks(inlined(program), _all))
     written = control_forms.written_out(written, leaves=_stays)
-    written = with_programs_inside(written, lambda body: prepared(optimize(body, relaxed), relaxed))
+    written = with_programs_inside(
+        written, lambda body: prepared(optimize(body, relaxed), relaxed), stays_on_host
+    )
     if written is not program:
         written = optimize(written, relaxed)
     return decomposed(written, _lacks)

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from funcgrad._backends.xla.host_calls import HostCalls
+from funcgrad._backends.xla.host_calls import HostCalls, HostCompile
 from funcgrad._backends.xla.jax_library import jax_library
 from funcgrad._backends.xla.translation import Translation, embedded
 from funcgrad._programs.program import Program
@@ -36,10 +36,16 @@ class XlaCode:
         Whether the last result says if all went well: indices in bounds, matrices with factors.
     """
 
-    def __init__(self, program: Program, device: Any = None, checks: bool = False) -> None:
+    def __init__(
+        self,
+        program: Program,
+        device: Any = None,
+        checks: bool = False,
+        compile: HostCompile | None = None,
+    ) -> None:
         jax = jax_library()
         self._scope = jax.enable_x64  # as by `wide_dtypes`, without looking for the module
-        self.calls = HostCalls()
+        self.calls = HostCalls(compile)
         self.checked = False
         self._guards = program.guards
         self._guarded = sorted(program.index.guarded)

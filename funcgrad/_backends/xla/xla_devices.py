@@ -16,7 +16,7 @@ import numpy as np
 
 from funcgrad._backends.interface import Compiled
 from funcgrad._backends.xla.jax_library import jax_library, wide_dtypes
-from funcgrad._backends.xla.xla_backend import prepared, supports
+from funcgrad._backends.xla.xla_backend import on_host, prepared, supports
 from funcgrad._backends.xla.xla_code import XlaCode
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._base.locks import cached_property
@@ -115,7 +115,9 @@ class XlaDevice:
             return handle.copy()
 
     def _code(self, program: Program) -> XlaCode:
-        return program.derived(("xla", self.name), lambda: XlaCode(program, self.device))
+        return program.derived(
+            ("xla", self.name), lambda: XlaCode(program, self.device, compile=on_host)
+        )
 
 
 def _converted(inputs: tuple[Any, ...], weak: list[tuple[int, Any]]) -> list[Any]:

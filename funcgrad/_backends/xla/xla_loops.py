@@ -15,6 +15,7 @@ from funcgrad._backends.control_forms import in_form
 from funcgrad._backends.xla.xla_writer import XlaWriter
 from funcgrad._core.specs import Spec
 from funcgrad._core.structure.structures import Choice, Control, Factored, Gather, Loop, Scatter
+from funcgrad._programs.equation import Equation
 from funcgrad._programs.program import Program
 
 Outcome: TypeAlias = tuple[list[Array], Array | None]
@@ -154,6 +155,21 @@ def _goes_on(
 ) -> Array:
     outs, _ = run(loop.condition, [*shared, *values[: loop.carried]])
     return writer.cast_to(writer.reshaped(outs[0], ()), np.dtype(np.bool_))
+
+
+def stays_on_host(equation: Equation) -> bool:
+    """Whether control flow stays on the host: it runs Python, grows, or runs once more later.
+
+    Reverse mode of a loop with a condition runs the loop again. XLA rounds a step differently in
+    two programs, so the second run might take other steps there.
+    """
+    structure = equation.operation.structure
+    if not isinstance(structure, Control) or equation.called is not None:
+        return False
+    form = None if structure.form is None else structure.form(**dict(equation.params))
+    if form is None or grows(form, len(equation.results)):
+        return True
+    return isinstance(form, Loop) and form.replayed
 
 
 def grows(form: object, results: int) -> bool:

@@ -305,6 +305,8 @@ class Loop(NamedTuple):
         Whether each step is one example of a batch, which reads no result of another: such a loop
         carries nothing. Where that is faster, several steps are run as one, by
         ``Control.together``.
+    replayed : bool
+        Whether a loop with a condition runs again: both runs have to round alike.
     """
 
     body: Any
@@ -316,6 +318,7 @@ class Loop(NamedTuple):
     unroll: int = 1
     checkpoints: int | None = None
     examples: bool = False
+    replayed: bool = False
 
     def parts(self, entries: Sequence[T]) -> tuple[Sequence[T], Sequence[T], Sequence[T]]:
         """Split a sequence with an entry for each operand into shared, carried and array parts."""
@@ -324,12 +327,8 @@ class Loop(NamedTuple):
 
     def params(self) -> dict[str, Any]:
         """Return the parameters of an equation: the fields that differ from their defaults."""
-        defaults = self._field_defaults
-        return {
-            name: value
-            for name, value in self._asdict().items()
-            if name not in defaults or value != defaults[name]
-        }
+        fields, defaults = self._asdict().items(), self._field_defaults
+        return {k: value for k, value in fields if k not in defaults or value != defaults[k]}
 
 
 class Choice(NamedTuple):
@@ -373,6 +372,8 @@ class Control:
     together : callable, optional
         ``(size, **params)`` to a program for so many steps of a loop over examples. It takes the
         shared operands, and arrays of ``size`` examples, and returns arrays of ``size`` results.
+    replayed : callable, optional
+        ``(**params)`` to the parameters where it will run again; see ``Loop.replayed``.
     """
 
     runs: Callable[..., Sequence[tuple[Any, int | None]]]
@@ -381,6 +382,7 @@ class Control:
     leaner: Callable[..., tuple[Mapping[str, Any], list[int], list[int]] | None] | None = None
     begins: Callable[..., tuple[Any, Mapping[str, Any], int]] | None = None
     together: Callable[..., Any] | None = None
+    replayed: Callable[..., Mapping[str, Any]] | None = None
 
 
 class AlongAxis(NamedTuple):

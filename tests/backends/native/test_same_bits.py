@@ -13,11 +13,11 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad._backends import choice
 from funcgrad._backends.choice import machine_code_of
+from funcgrad._backends.improving_runs import ImprovingRun
 from funcgrad._backends.numpy.backend import compile_program
 from funcgrad._backends.numpy.prepare import prepared_exactly
 from funcgrad._core import pytrees
 from funcgrad._passes.pipeline import simplified
-from funcgrad._staging.improving_runs import ImprovingRun
 from funcgrad.errors import TracerError
 from funcgrad.testing.backend_programs import every_program
 from tests.together import together
@@ -168,7 +168,7 @@ def test_every_kind_of_program() -> None:
 
 
 def test_a_run_improves_and_keeps_its_bits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("funcgrad._staging.improving_runs._LONG", -1.0)
+    monkeypatch.setattr("funcgrad._backends.improving_runs._LONG", -1.0)
     x = draws(40, 3)
 
     def steps(x: Any) -> Any:
