@@ -180,22 +180,24 @@ class _Arguments:
         shape, char = kind
         if not shape or leaf_type is not Tensor:  # else the shape tells it from a number
             self.refuse(f"type({value}) is not {body.name(np.ndarray)}")
-        dtype, differ = body.name(np.dtype(char)), body.name(_differ)
-        unlike = f"{value}.dtype is not {dtype} and {differ}({value}.dtype, {dtype})"
-        self.refuse(f"{value}.shape != {shape!r} or {unlike}")
+        self.unlike(value, shape, char)
         if leaf_type is not Tensor:
             # A C-contiguous array is not copied: the attempt copies results that share its memory.
             # Any other is copied, since NumPy may add its elements in another order.
             body.line(f"if not {value}.flags.carray:", 2)
             body.line(f"{value} = {body.name(freeze)}({value})", 3)
 
+    def unlike(self, value: str, shape: tuple[int, ...], char: str) -> None:
+        dtype, differ = self.body.name(np.dtype(char)), self.body.name(_differ)
+        other = f"{value}.dtype is not {dtype} and {differ}({value}.dtype, {dtype})"
+        self.refuse(f"{value}.shape != {shape!r} or {other}")
+
     def resident(self, value: str, name: str, kind: tuple[Any, ...]) -> None:
         body, (shape, char, device) = self.body, kind
         other = f"{name}._trace is not {body.name(device)}"
         self.refuse(f"type({name}) is not {body.name(Resident)} or {other}")
         body.line(f"{value} = {name}._value", 2)
-        unlike = f"{body.name(_differ)}({value}.dtype, {body.name(np.dtype(char))})"
-        self.refuse(f"{value}.shape != {shape!r} or {unlike}")
+        self.unlike(value, shape, char)
         body.line(f"{value} = {value}.handle", 2)
 
     def children(self, node: Any, text: str) -> list[str]:

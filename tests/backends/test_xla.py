@@ -19,6 +19,7 @@ from funcgrad._backends.xla.xla_backend import XLA
 from funcgrad._core import pytrees
 from funcgrad._core.primitive import Primitive
 from funcgrad._core.trace import concrete
+from funcgrad.scipy import linalg
 from funcgrad.tensor.tensor import wrap
 from funcgrad.testing.backend_programs import every_program
 from funcgrad.testing.operations.cases import Case
@@ -96,6 +97,22 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "boxes beside one another, and boxes that overlap": (
         fg.grad(lambda x: fnp.sum(fnp.concatenate([*fnp.split(x, 5)[::-1], x[1:3], x[2:4]]) ** 3)),
         (LONG,),
+    ),
+    "cuts of rows, at places of their own": (
+        fg.grad(
+            lambda x, k: fnp.sum(
+                fg.vmap(lambda row, k: row[k : k + 2] * row[k], in_axes=(0, 0))(x, k) ** 2
+            )
+        ),
+        (np.resize(LONG, 12).reshape(2, 6) + 1, np.array([3, 1])),
+    ),
+    "one cut of two axes, which replaces another": (
+        fg.grad(lambda x, k: fnp.sum(x.at[k : k + 2, 1:3].set(x[1:3, k : k + 2]) ** 3)),
+        (np.resize(LONG, 12).reshape(3, 4) + 1, np.array(1)),
+    ),
+    "a matrix of three diagonals": (
+        fg.grad(lambda x: fnp.sum(linalg.solve_banded((1, 1), x + 1, x.T[:, :2]) ** 2)),
+        (np.resize(LONG, 12).reshape(3, 4) / 10,),
     ),
     "hyperbolic cosines": (
         lambda x: (fnp.cosh(x), fnp.floor(fnp.cosh((x / 100).astype(np.float16)))),

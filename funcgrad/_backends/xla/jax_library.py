@@ -30,3 +30,18 @@ def wide_dtypes() -> AbstractContextManager[Any]:
     """The scope in which JAX keeps 64 bits, in this thread, whatever the user's configuration."""
     scope: AbstractContextManager[Any] = jax_library().enable_x64(True)
     return scope
+
+
+class memory_errors:  # noqa: N801 - a context, which costs less as a class than as a generator
+    """Raises ``MemoryError`` where the memory of the device does not suffice."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if error is not None and "RESOURCE_EXHAUSTED" in str(error):
+            raise MemoryError(
+                f"{str(error).splitlines()[0]} The memory of the device does not suffice: use"
+                " smaller batches or chunks, fg.checkpoint in gradients, or drop tensors that are"
+                " there and not needed."
+            ) from error

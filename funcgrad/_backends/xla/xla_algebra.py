@@ -20,7 +20,7 @@ from typing import Any, Final
 import numpy as np
 
 from funcgrad._backends.array_code.ufunc_algebra import Element, Number, UfuncAlgebra
-from funcgrad._backends.xla.xla_writer import XlaWriter, filled
+from funcgrad._backends.xla.xla_writer import XlaWriter
 from funcgrad._core.specs import Shape
 
 _LAX: Final[Mapping[str, str]] = MappingProxyType(
@@ -81,7 +81,7 @@ class XlaAlgebra(UfuncAlgebra):
         """Write the operations of a ufunc."""
         name, dtype = ufunc.__name__, operands[0].dtype
         shape = np.broadcast_shapes(*[x.shape for x in operands])
-        arrays = [self._whole(x.array, shape) for x in operands]
+        arrays = [self._fitting(x.array, shape) for x in operands]
         special: Callable[..., Any] | None = getattr(self, f"_{name}", None)
         if special is not None:
             return self.element(special(*arrays))
@@ -98,11 +98,14 @@ class XlaAlgebra(UfuncAlgebra):
             return operands[0]
         return self._of(_LAX.get(name, name), arrays)
 
-    def _whole(self, x: Any, shape: Shape) -> Any:
-        """An array or a constant in a shape; a constant of one element stays one of NumPy's."""
+    def _fitting(self, x: Any, shape: Shape) -> Any:
+        """An operand of a function of arrays, whose rank is the result's or 0.
+
+        A constant of one number has no axes: as an array it would be carried through loops.
+        """
         if isinstance(x, np.ndarray) and x.size == 1:
-            return filled(x.reshape(()), shape, x.dtype)
-        return self.writer.expanded(x, shape)
+            return x.reshape(())
+        return self.writer.expanded(x, shape) if x.shape else x
 
     def _of(self, name: str, arrays: Sequence[Any]) -> Element:
         return self.element(getattr(self.writer.lax, name)(*arrays))
@@ -129,7 +132,7 @@ class XlaAlgebra(UfuncAlgebra):
             return lax.bitwise_or(x, y)
         for zero, other in ((x, y), (y, x)):
             if _is_positive_zero(zero) and other.dtype.kind == "f":  # XLA leaves such a sum out
-                return lax.select(lax.eq(other, zero), zero, other)
+                return lax.select(lax.eq(other, zero), lax.full_like(other, 0), other)
         return lax.add(x, y)
 
     def _cosh(self, x: Any) -> Any:
@@ -137,12 +140,12 @@ class XlaAlgebra(UfuncAlgebra):
         lax = self.writer.lax
         if x.dtype.char not in "fd":
             return lax.cosh(x)
-        root = lax.exp(lax.mul(lax.abs(x), filled(0.5, x.shape, x.dtype)))
-        half = lax.mul(root, lax.mul(root, filled(0.5, x.shape, x.dtype)))
-        return lax.add(half, lax.div(filled(0.25, x.shape, x.dtype), half))
+        root = lax.exp(lax.mul(lax.abs(x), x.dtype.type(0.5)))
+        half = lax.mul(root, lax.mul(root, x.dtype.type(0.5)))
+        return lax.add(half, lax.div(x.dtype.type(0.25), half))
 
     def _reciprocal(self, x: Any) -> Any:
-        return self.writer.lax.div(self.writer.lax.full_like(x, 1), x)
+        return self.writer.lax.div(x.dtype.type(1), x)
 
     def _rint(self, x: Any) -> Any:
         lax = self.writer.lax
@@ -158,7 +161,7 @@ class XlaAlgebra(UfuncAlgebra):
 
     def _logarithm(self, x: Any, base: float) -> Any:
         lax = self.writer.lax
-        return lax.mul(lax.log(x), filled(1 / np.log(base), x.shape, x.dtype))
+        return lax.mul(lax.log(x), x.dtype.type(1 / np.log(base)))
 
     def _right_shift(self, x: Any, y: Any) -> Any:
         lax = self.writer.lax
@@ -226,7 +229,5 @@ class XlaAlgebra(UfuncAlgebra):
 
 
 def _is_positive_zero(x: Any) -> bool:
-    if not isinstance(x, np.ndarray) or x.dtype.kind != "f" or any(x.strides) or not x.size:
-        return False
-    first = x.flat[0]
-    return bool(first == 0 and not np.signbit(first))
+    is_number = isinstance(x, np.ndarray) and x.dtype.kind == "f" and not x.shape
+    return bool(is_number and x == 0 and not np.signbit(x))

@@ -6,7 +6,7 @@
 >>> code = XlaCode(fg.program(lambda x: x * 3)(np.float64(0.0)))
 >>> code.compile()
 >>> code.run(np.float64(2.0))
-[Array(6., dtype=float64)]
+(Array(6., dtype=float64),)
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from funcgrad._backends.xla.host_calls import HostCalls, HostCompile
-from funcgrad._backends.xla.jax_library import jax_library
+from funcgrad._backends.xla.jax_library import jax_library, memory_errors
 from funcgrad._backends.xla.translation import Translation, embedded
 from funcgrad._programs.program import Program
 
@@ -52,14 +52,14 @@ class XlaCode:
         count = len(program.inputs)
         large = [k for k, c in enumerate(program.constants) if _is_large(c.value)]
 
-        def traced(*arrays: Any) -> list[Any]:
+        def traced(*arrays: Any) -> tuple[Any, ...]:
             known = [*arrays[:count], *map(embedded, program.constants)]
             for k, array in zip(large, arrays[count:], strict=True):
                 known[count + k] = array
             values, ok = Translation(self.calls).values(program, known)
             self.checked = checks and ok is not None
             outs = [values[k] for k in (*program.outputs, *self._guarded)]
-            return [*outs, ok] if self.checked else outs
+            return (*outs, ok) if self.checked else tuple(outs)
 
         specs = [jax.ShapeDtypeStruct(spec.shape, spec.dtype) for spec in program.inputs]
         options: dict[str, Any] = {}
@@ -74,9 +74,11 @@ class XlaCode:
 
     def compile(self) -> None:
         """Compile it. Then there is no text any more, which takes more memory than the code."""
-        with self._scope(True):
-            self._compiled = self._lowered.compile()
-        self._lowered = None
+        lowered = self._lowered
+        if lowered is not None:
+            with self._scope(True):
+                self._compiled = lowered.compile()
+            self._lowered = None
 
     def text(self) -> str:
         """The text of StableHLO, before it is compiled, below the operations called back."""
@@ -84,23 +86,32 @@ class XlaCode:
         lines = [f"// called back: {name}" for name in called]
         return "\n".join([*lines, self._lowered.as_text()])
 
-    def run(self, *inputs: Any) -> list[Any]:
+    def run(self, *inputs: Any) -> tuple[Any, ...]:
         """Run it on NumPy's or JAX's arrays.
 
         Returns
         -------
-        list of jax.Array
+        tuple of jax.Array
             The outputs, the variables that guards check, and perhaps whether all went well.
+
+        Raises
+        ------
+        MemoryError
+            The memory of the device does not suffice.
         """
         if self._stored:
             inputs = (*inputs, *self._stored)
-        outs: list[Any]
-        if self.calls.equations:
-            outs = self.calls.run(lambda: self._scoped(inputs))
-        elif {*map(type, inputs)} == self._handles:  # which have their dtypes
-            outs = self._compiled(*inputs)
-        else:
-            outs = self._scoped(inputs)
+        outs: tuple[Any, ...]
+        try:
+            if self.calls.equations:
+                outs = self.calls.run(lambda: self._scoped(inputs))
+            elif {*map(type, inputs)} == self._handles:  # which have their dtypes
+                outs = self._compiled(*inputs)
+            else:
+                outs = self._scoped(inputs)
+        except RuntimeError:
+            with memory_errors():
+                raise
         return outs
 
     def _scoped(self, inputs: Sequence[Any]) -> Any:

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from funcgrad._backends.interface import Compiled
-from funcgrad._backends.xla.jax_library import jax_library, wide_dtypes
+from funcgrad._backends.xla.jax_library import jax_library, memory_errors, wide_dtypes
 from funcgrad._backends.xla.xla_backend import on_host, prepared, supports
 from funcgrad._backends.xla.xla_code import XlaCode
 from funcgrad._base.fast_dataclass import dataclass
@@ -62,27 +62,25 @@ class XlaDevice:
     def compile(self, program: Program) -> Compiled:
         """Compile a program to a function of arrays on the device."""
         code = self._code(program)
-        with _memory_errors():
+        with memory_errors():
             code.compile()
         ins = [(k, spec.dtype.type) for k, spec in enumerate(program.inputs) if spec.weak]
         ends = [k for k, spec in enumerate(program.output_specs) if spec.weak]
         count, guarded = len(program.outputs), bool(program.guards)
+        if not (ins or ends or guarded):
+            return Compiled(code.run, warns=False, is_fresh=True)
 
         def run(*inputs: Any) -> tuple[Any, ...] | None:
-            if ins:
-                inputs = tuple(_converted(inputs, ins))
-            try:
-                outs = code.run(*inputs)
-            except RuntimeError:
-                with _memory_errors():
-                    raise
-            if guarded:
-                if not code.guards_hold(outs[count:]):
-                    return None
-                outs = outs[:count]
+            values = [*inputs]
+            for k, convert in ins:
+                values[k] = convert(values[k])
+            outs = code.run(*values)
+            if guarded and not code.guards_hold(outs[count:]):
+                return None
+            results = [*outs[:count]]
             for k in ends:
-                outs[k] = np.asarray(outs[k]).item()
-            return tuple(outs)
+                results[k] = np.asarray(results[k]).item()
+            return tuple(results)
 
         return Compiled(run, warns=False, is_fresh=True)
 
@@ -92,18 +90,18 @@ class XlaDevice:
 
     def put(self, array: Raw) -> Any:
         """Copy an array to the device."""
-        with wide_dtypes(), _memory_errors():
+        with wide_dtypes(), memory_errors():
             return jax_library().device_put(array, self.device)
 
     def get(self, handle: Any) -> np.ndarray[Any, Any]:
         """Copy an array to the host, after the operations that compute it."""
-        with _memory_errors():
+        with memory_errors():
             return np.asarray(handle)
 
     def imported(self, array: Any) -> tuple[Any, tuple[int, ...], Any]:
         """Copy an array of another library's; return it with its shape and dtype."""
         jax = jax_library()
-        with wide_dtypes(), _memory_errors():
+        with wide_dtypes(), memory_errors():
             # `copy=True` of from_dlpack shares memory on one device, where the owner might write
             read = jax.device_put(jax.dlpack.from_dlpack(array), self.device, may_alias=False)
             jax.block_until_ready(read)
@@ -111,35 +109,13 @@ class XlaDevice:
 
     def exported(self, handle: Any) -> Any:
         """Copy an array for others, who may write to the copy."""
-        with wide_dtypes(), _memory_errors():
+        with wide_dtypes(), memory_errors():
             return handle.copy()
 
     def _code(self, program: Program) -> XlaCode:
         return program.derived(
             ("xla", self.name), lambda: XlaCode(program, self.device, compile=on_host)
         )
-
-
-def _converted(inputs: tuple[Any, ...], weak: list[tuple[int, Any]]) -> list[Any]:
-    values = [*inputs]
-    for k, convert in weak:
-        values[k] = convert(values[k])
-    return values
-
-
-class _memory_errors:  # noqa: N801 - a context, which costs less as a class than as a generator
-    """Raises ``MemoryError`` where the memory of the device does not suffice."""
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if error is not None and "RESOURCE_EXHAUSTED" in str(error):
-            raise MemoryError(
-                f"{str(error).splitlines()[0]} The memory of the device does not suffice: use"
-                " smaller batches or chunks, fg.checkpoint in gradients, or drop tensors that are"
-                " there and not needed."
-            ) from error
 
 
 def xla_devices() -> tuple[XlaDevice, ...]:

@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from funcgrad._backends.array_code.array_writer import Array
-from funcgrad._backends.xla.xla_writer import UntranslatableError, XlaWriter, filled
+from funcgrad._backends.xla.xla_writer import UntranslatableError, XlaWriter
 from funcgrad._core.specs import Spec
 from funcgrad._core.structure.opaque_forms import Ordering, RowProducts, WindowProducts
 from funcgrad._core.structure.structures import AlongAxis, Opaque
@@ -181,7 +181,7 @@ def _along(writer: XlaWriter, form: AlongAxis, x: Array, spec: Spec) -> Array:
     out = lax.fft(writer.permuted(x, order), name, (size,))
     number = form.number * (size if name in ("IFFT", "IRFFT") else 1)
     if number != 1:
-        out = lax.mul(out, filled(number, out.shape, out.dtype))
+        out = lax.mul(out, out.dtype.type(number))
     return writer.cast_to(
         writer.permuted(out, [order.index(a) for a in range(last + 1)]), spec.dtype
     )

@@ -116,7 +116,10 @@ def looped(
             next(whole)
             if place is None
             else lax.dynamic_index_in_dim(
-                place[1], lax.add(values[-1], np.int64(place[2])), 0, False
+                place[1],
+                lax.add(values[-1], np.int64(place[2])),
+                keepdims=False,
+                allow_negative_indices=False,
             )
             for place in cut
         ]

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from funcgrad._backends.array_code.array_writer import Array
-from funcgrad._backends.xla.xla_writer import UntranslatableError, XlaWriter, filled
+from funcgrad._backends.xla.xla_writer import UntranslatableError, XlaWriter
 from funcgrad._core.specs import Spec
 from funcgrad._core.structure.factorizations import Factorization, Factors, FromFactors
 
@@ -26,12 +26,15 @@ def from_factors(
     lax, dtype = writer.lax, np.result_type(*[spec.dtype for spec in results], operands[0].dtype)
     dtype = _WIDER if dtype.char not in "fdFD" else dtype
     a, *others = [writer.cast_to(x, dtype) for x in operands]
-    if form.bands is not None:
-        a = _dense(writer, a, *form.bands)
     if 0 in (*a.shape, *[n for x in others for n in x.shape]):
         raise UntranslatableError("it has no elements")
+    if form.bands == (1, 1) and form.makes is FromFactors.SOLUTIONS:
+        out = _tridiagonal(writer, a, others[0])
+        return [out], _finite(writer, out)  # singular matrices give NaN
+    if form.bands is not None:
+        a = _dense(writer, a, *form.bands)
     solve, diagonal, factor, sign = _factors(writer, form, a)
-    ok = lax.reduce_and(lax.ne(diagonal, filled(0, diagonal.shape, dtype)), _axes(diagonal))
+    ok = lax.reduce_and(lax.ne(diagonal, dtype.type(0)), _axes(diagonal))
     if form.factors is Factors.SQUARE_ROOT:
         ok = lax.bitwise_and(ok, _finite(writer, diagonal))
     n = a.shape[-1]
@@ -75,9 +78,8 @@ def _factors(writer: XlaWriter, form: Factorization, a: Array) -> tuple[Any, Arr
 
     if form.factors is Factors.TRIANGLE:
         options = {"lower": form.lower, "unit_diagonal": form.unit_diagonal}
-        ones = filled(1, a.shape[:-1], a.dtype)
-        pivots = ones if form.unit_diagonal else _diagonal(writer, a)
-        return (lambda b: solved(a, b, **options)), pivots, None, ones[..., 0]
+        pivots = lax.full(a.shape[:-1], 1, a.dtype) if form.unit_diagonal else _diagonal(writer, a)
+        return (lambda b: solved(a, b, **options)), pivots, None, a.dtype.type(1)
     if form.factors is Factors.SQUARE_ROOT:
         if not form.lower:
             a = _adjoint(writer, a)
@@ -91,8 +93,7 @@ def _factors(writer: XlaWriter, form: Factorization, a: Array) -> tuple[Any, Arr
             return root if form.lower else _adjoint(writer, root)
 
         pivots = _diagonal(writer, root)
-        ones = filled(1, a.shape[:-2], a.dtype)
-        return by_root, lax.mul(pivots, pivots), factor, ones
+        return by_root, lax.mul(pivots, pivots), factor, a.dtype.type(1)
     both, exchanged, order = linalg.lu(a)
 
     def by_elimination(b: Array) -> Array:
@@ -110,8 +111,8 @@ def _factors(writer: XlaWriter, form: Factorization, a: Array) -> tuple[Any, Arr
         ),
         [exchanged.ndim - 1],
     )
-    odd = lax.convert_element_type(lax.rem(swaps, filled(2, swaps.shape, swaps.dtype)), a.dtype)
-    sign = lax.sub(filled(1, swaps.shape, a.dtype), lax.add(odd, odd))
+    odd = lax.convert_element_type(lax.rem(swaps, swaps.dtype.type(2)), a.dtype)
+    sign = lax.sub(a.dtype.type(1), lax.add(odd, odd))
 
     def lower_or_upper() -> Array:
         raise UntranslatableError("it returns factors of an elimination")
@@ -131,6 +132,23 @@ def _adjoint(writer: XlaWriter, a: Array) -> Array:
     return writer.lax.conj(turned) if a.dtype.kind == "c" else turned
 
 
+def _tridiagonal(writer: XlaWriter, bands: Array, b: Array) -> Array:
+    """The solution for a matrix of three diagonals, by elimination that exchanges rows."""
+    lax, last = writer.lax, len(bands.shape) - 2
+    stack = np.broadcast_shapes(bands.shape[:-2], b.shape[:-2])
+    b = writer.expanded(b, (*stack, *b.shape[-2:]))
+    rows = [
+        writer.reshaped(writer.sliced(bands, last, k, 1), (*bands.shape[:-2], bands.shape[-1]))
+        for k in range(3)
+    ]
+    upper, diagonal, lower = [writer.expanded(row, (*stack, bands.shape[-1])) for row in rows]
+    none = [(0, 0, 0)] * len(stack)
+    zero = bands.dtype.type(0)
+    before = lax.pad(lower, zero, [*none, (1, -1, 0)])  # by the row in which an element is
+    behind = lax.pad(upper, zero, [*none, (-1, 1, 0)])
+    return lax.linalg.tridiagonal_solve(before, diagonal, behind, b)
+
+
 def _dense(writer: XlaWriter, bands: Array, lower: int, upper: int) -> Array:
     """The matrix whose diagonals are the rows of ``bands``, see ``Factorization``."""
     n, stack = bands.shape[-1], bands.shape[:-2]
@@ -146,6 +164,4 @@ def _dense(writer: XlaWriter, bands: Array, lower: int, upper: int) -> Array:
     )
     out = writer.lax.gather(flat, numbers[:, None], entries, (*stack, 1), mode="promise_in_bounds")
     out = writer.reshaped(out, (*stack, n, n))
-    return writer.lax.select(
-        writer.expanded(inside, out.shape), out, filled(0, out.shape, out.dtype)
-    )
+    return writer.lax.select(writer.expanded(inside, out.shape), out, writer.lax.full_like(out, 0))

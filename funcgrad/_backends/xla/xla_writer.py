@@ -154,8 +154,3 @@ class XlaWriter:
         scatter = self.lax.scatter_add if adds and flat.dtype != _BOOL else self.lax.scatter
         places = self.reshaped(places, (*places.shape, 1))
         return scatter(flat, places, updates, numbers, mode="promise_in_bounds")
-
-
-def filled(value: Any, shape: Shape, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """A constant array of one number, which takes no memory, here and in compiled code."""
-    return np.broadcast_to(np.asarray(value, dtype), shape)

@@ -1,4 +1,4 @@
-"""Jitted programs of practice, by the NumPy backend, by machine code, and by JAX, side by side.
+"""Jitted programs of practice, by backends, on devices, and by JAX, side by side.
 
 Times are of the processor, on one core. In each round every way runs for some milliseconds in turn,
 and what is compared is the least time of each, and the median over the rounds of the ratios. JAX is
@@ -7,6 +7,9 @@ runs; where code is made in steps, what is timed later is the last of them::
 
     OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python -m tests.tools.benchmarks.native
     OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python -m tests.tools.benchmarks.native net --called
+    python -m tests.tools.benchmarks.native --ways xla:cpu:0 jax
+
+The last way is the one that others are compared with.
 """
 
 from __future__ import annotations
@@ -58,10 +61,11 @@ def seconds(work: Run, calls: int = 1) -> float:
     return (process_time() - start) / calls
 
 
-def ours(task: Task, backend: str) -> Run:
-    """A call of funcgrad with tensors."""
-    staged = fg.jit(task.function(funcgrad()), backend=backend)
-    arguments = _as_arrays(task, fg.tensor)
+def ours(task: Task, way: str) -> Run:
+    """A call of funcgrad with tensors, by a backend or on a device, whose name has a colon."""
+    place = way if ":" in way else "cpu"
+    staged = fg.jit(task.function(funcgrad()), backend=None if place == way else way)
+    arguments = _as_arrays(task, lambda x: fg.put(x, place))
     return lambda: staged(*arguments)
 
 
@@ -81,7 +85,7 @@ def measured(task: Task, names: Sequence[str], rounds: int, warm: float) -> dict
     """Time the ways to run a program, in turns, after their results have been compared."""
     runs = {name: theirs(task) if name == "jax" else ours(task, name) for name in names}
     firsts = {name: seconds(run) for name, run in runs.items()}
-    compare(task, {name: run() for name, run in runs.items()})
+    compare(task, {name: fg.get(run()) for name, run in runs.items()})
     counts = {name: settled(run, warm) for name, run in runs.items()}
     samples: dict[str, list[float]] = {name: [] for name in names}
     for turn in range(rounds):
@@ -110,10 +114,11 @@ def warmed(run: Run, warm: float) -> float:
 
 
 def compare(task: Task, results: dict[str, Any]) -> None:
-    """Print a line for each way whose results differ from the NumPy backend's."""
-    expected = [np.asarray(leaf) for leaf in fg.tree.leaves(results["numpy"])]
+    """Print a line for each way whose results differ from the last way's, or NumPy's."""
+    base = "numpy" if "numpy" in results else [*results][-1]
+    expected = [np.asarray(leaf) for leaf in fg.tree.leaves(results[base])]
     for name, result in results.items():
-        if name == "jax" and task is DRAWING:
+        if "jax" in (name, base) and task is DRAWING:
             continue  # its generator draws other numbers
         off = 0.0
         for a, b in zip(map(np.asarray, fg.tree.leaves(result)), expected, strict=True):
@@ -132,12 +137,12 @@ def ratios(above: Measured, below: Measured) -> tuple[float, float]:
 
 def line(task: Task, ways: dict[str, Measured]) -> str:
     """A row of the table: least times in microseconds, ratios, and first calls in milliseconds."""
-    native = ways["native"]
+    *_, base = ways.values()
     cells = [task.name]
     cells += [f"{1e6 * min(way.samples):.1f}" for way in ways.values()]
     for name, way in ways.items():
-        if way is not native:
-            cells.append("{:.2f} ({:.2f})".format(*ratios(ways[name], native)))
+        if way is not base:
+            cells.append("{:.2f} ({:.2f})".format(*ratios(ways[name], base)))
     cells.append(" / ".join([f"{1e3 * way.first:.0f}" for way in ways.values()]))
     return "| " + " | ".join(cells) + " |"
 
@@ -154,6 +159,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=11)
     parser.add_argument("--warm", type=float, default=0.1, help="seconds of calls before")
     parser.add_argument("--called", action="store_true", help="say what is called back")
+    parser.add_argument("--ways", nargs="+", default=["jax", "numpy", "native"])
     parser.add_argument("--core", type=int, help="the core to run on")
     options = parser.parse_args()
     if hasattr(os, "sched_setaffinity"):
@@ -161,9 +167,12 @@ def main() -> None:
         os.sched_setaffinity(0, {cores[0] if options.core is None else options.core})
     with suppress(ImportError):  # code is improved after its first call
         vars(import_module("funcgrad._backends.native.native_code"))["_PATIENCE"] = 1
-    names = [*(["jax"] if has_jax() else []), "numpy", "native"]
+    names = [name for name in options.ways if name != "jax" or has_jax()]
+    base = names[-1]
+    if has_jax():
+        jax()  # its options are chosen before a device of its is used
     heads = ["program", *[f"{name} µs" for name in names]]
-    heads += [*[f"{name}/native" for name in names[:-1]], f"first ms: {' / '.join(names)}"]
+    heads += [*[f"{name}/{base}" for name in names[:-1]], f"first ms: {' / '.join(names)}"]
     warm_up = Task("", lambda lib: lambda x: lib.np.sum(x), lambda draws, small: (np.ones(2),))
     measured(warm_up, names, 1, 0.0)
     print("| " + " | ".join(heads) + " |\n|---" + "|--:" * (len(heads) - 1) + "|", flush=True)
@@ -175,10 +184,12 @@ def main() -> None:
             if options.called:
                 print(called_back(task), flush=True)
     for name in names[:-1]:
-        times = {task.name: ratios(ways[name], ways["native"])[1] for task, ways in table}
+        times = {task.name: ratios(ways[name], ways[base])[1] for task, ways in table}
         behind = ", ".join([f"{task} {ratio:.2f}" for task, ratio in times.items() if ratio < 1])
         mean = geometric_mean(times.values())
-        print(f"\n{name}/native: geometric mean {mean:.2f}; below 1: {behind or 'none'}")
+        first = geometric_mean([ways[name].first / ways[base].first for _, ways in table])
+        print(f"\n{name}/{base}: geometric mean {mean:.2f}; below 1: {behind or 'none'}")
+        print(f"first calls: {first:.2f}")
 
 
 if __name__ == "__main__":

@@ -59,10 +59,11 @@ def has_jax() -> bool:
 
 
 def jax() -> Any:
-    """The functions of JAX, with float64 and one thread."""
+    """The functions of JAX, with float64, one thread, and calls that compute before they return."""
     os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
     library: Any = import_module("jax")
     library.config.update("jax_enable_x64", True)
+    library.config.update("jax_cpu_enable_async_dispatch", False)
     import_module("jax.scipy")
     lax, nets = library.lax, library.nn
     names = "grad value_and_grad vmap jacfwd jacrev hessian jvp".split()
