@@ -19,7 +19,7 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import errors
 from funcgrad._backends.interface import Compiled
-from funcgrad._backends.xla.xla_devices import _memory_errors
+from funcgrad._backends.xla.jax_library import memory_errors
 from funcgrad.errors import CheckError, DeviceError, DeviceWarning, NonFiniteError
 from tests.backends.fake_device import Chip, FakeDevice
 from tests.together import together
@@ -400,9 +400,9 @@ def test_host_never_refuses_them() -> None:
 
 def test_too_little_memory_is_explained() -> None:
     explained = pytest.raises(MemoryError, match=r"RESOURCE_EXHAUSTED: planted\. .*smaller batches")
-    with explained, _memory_errors():
+    with explained, memory_errors():
         raise RuntimeError("RESOURCE_EXHAUSTED: planted.\nlong")
-    with pytest.raises(RuntimeError, match="another"), _memory_errors():
+    with pytest.raises(RuntimeError, match="another"), memory_errors():
         raise RuntimeError("another")
 
 
