@@ -18,7 +18,8 @@ X = np.array([0.5, 1.25, 2.0])
 
 
 def _by_lbfgs(x: Any, staged: bool) -> Any:
-    rule, target = fg.optim.lbfgs(), x + 1.0
+    rule: Any = fg.optim.lbfgs()
+    target = x + 1.0
 
     def loss(p: Any) -> Any:
         return fnp.sum((p - target) ** 4)
