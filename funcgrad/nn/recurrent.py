@@ -72,7 +72,7 @@ class _Cell:
     def carry(self, batch: tuple[int, ...] = ()) -> Any:
         """Return the carry before the first step: zeros, for a batch of the shape ``batch``."""
         shape = as_shape(batch, f"{type(self).__name__}.carry")
-        return fnp.zeros((*shape, self.state_weight.shape[-2]), self.state_weight.dtype)
+        return fnp.zeros_like(self.state_weight, shape=(*shape, self.state_weight.shape[-2]))
 
     def _input(self, x: ArrayLike) -> Tensor:
         """Return the part of the gates that depends on the input."""

@@ -87,10 +87,9 @@ class PairMemory:
     @staticmethod
     def empty(size: int, vector: Tensor) -> PairMemory:
         """Make the memory for so many pairs of vectors, without any."""
-        rows = fnp.zeros((size, *vector.shape), vector.dtype)
-        return PairMemory(
-            rows, rows, fnp.zeros((size, size), vector.dtype), fnp.ones((), vector.dtype)
-        )
+        rows = fnp.zeros_like(vector, shape=(size, *vector.shape))
+        inverse, scale = fnp.zeros_like(vector, shape=(size, size)), fnp.ones_like(vector, shape=())
+        return PairMemory(rows, rows, inverse, scale)
 
     def direction(self, gradient: Tensor) -> tuple[Tensor, Tensor]:
         """Minus the product of the approximate inverse Hessian and the gradient.

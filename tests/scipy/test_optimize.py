@@ -15,6 +15,7 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.errors import (
     ArgumentError,
+    DeviceError,
     DtypeError,
     FunctionError,
     MissingPackageError,
@@ -22,6 +23,7 @@ from funcgrad.errors import (
     TreeError,
 )
 from funcgrad.scipy.optimize import least_squares, minimize
+from tests.backends.fake_device import FakeDevice
 from tests.together import together
 
 METHODS = [
@@ -225,3 +227,37 @@ def test_a_function_in_the_place_of_variables_is_refused() -> None:
     for name in ("minimize", "least_squares"):
         with pytest.raises(FunctionError, match=f"{name}: expected a function, got a list of 1"):
             getattr(fg.scipy.optimize, name)([1.0], lambda x: x)
+
+
+@together("method", ["Nelder-Mead", "L-BFGS-B", "Newton-CG", "trust-exact", "trust-constr"])
+def test_minima_are_on_the_device_of_the_variables(method: str) -> None:
+    device = FakeDevice("fake:minimize")
+    goal = fg.put(np.array([0.5, 2.0]), device)
+    seen = []
+
+    def value(p: Any) -> Any:
+        seen.append(p["x"].device)
+        return fnp.sum((p["x"] - goal) ** 2) + (p["y"] - 1.0) ** 2
+
+    start: Any = {"x": fnp.zeros_like(goal), "y": 0.0}
+    found = minimize(value, start, method=method, tol=1e-8)
+    np.testing.assert_allclose(found.x["x"], [0.5, 2.0], atol=1e-3)
+    assert set(seen) == {device.name}
+    assert found.x["x"].device == device.name
+
+
+def test_constraints_and_residuals_on_a_device() -> None:
+    device = FakeDevice("fake:constraints")
+    goal = fg.put(np.array([0.5, 2.0]), device)
+    start = fnp.zeros_like(goal)
+    limit = scipy.optimize.NonlinearConstraint(lambda x: fnp.sum(x * goal), -np.inf, 1.0)
+    for method in ("SLSQP", "trust-constr"):
+        found = minimize(
+            lambda x: fnp.sum((x - goal) ** 2), start, method=method, constraints=limit
+        )
+        np.testing.assert_allclose(found.x, np.array([0.5, 2.0]) / 4.25, rtol=1e-3)
+    fitted = least_squares(lambda x: {"r": x**2 - goal}, start + 0.1, bounds=(0.0, 1.0))
+    np.testing.assert_allclose(fitted.x, [np.sqrt(0.5), 1.0], rtol=1e-5)
+    assert fitted.x.device == fitted.grad.device == fitted.fun["r"].device == device.name
+    with pytest.raises(DeviceError, match=r"on the host.*fg.put"):
+        least_squares(lambda p: p[0] * 2.0, (start, np.ones(2)))

@@ -215,18 +215,18 @@ class Basis:
         decides, also where NumPy's value is NaN.
         """
         name = self._named("val")
-        at, c = inexact(x, name), coefficients(c, name, series=False)
+        at, series = inexact(x, name), coefficients(c, name, series=False)
         if tensor:
-            c = c.reshape(c.shape + (1,) * at.ndim)
+            series = series.reshape(series.shape + (1,) * at.ndim)
         bands, is_infinite = self.rule.multiple.at, logic.isinf(at)
-        if c.shape[0] == 1:
-            return c[0] + 0.0 / (1.0 + abs(at))
-        total, before = c[-1], None
-        for n in reversed(range(c.shape[0] - 1)):
+        if series.shape[0] == 1:
+            return series[0] + 0.0 / (1.0 + abs(at))
+        total, before = series[-1], None
+        for n in reversed(range(series.shape[0] - 1)):
             up, same, _ = bands(n)
             factor = at if up == 1 and not same else (at - same) / up
             following, down = total, bands(n + 1)[2] / bands(n + 1)[0]
-            total = c[n] + factor * total
+            total = series[n] + factor * total
             if before is not None and down:
                 total = total - selection.where(is_infinite, 0.0, down * before)
             before = following

@@ -71,7 +71,7 @@ def least_squares(
         ``fun(x, *args, **kwargs)`` returns the residuals, a pytree of real arrays.
     x0 : pytree of real arrays or scalars
         The starting point. The method works in float64. A list of Python scalars is a vector, as in
-        SciPy.
+        SciPy. If the arrays are on a device, ``fun`` is called there, and results are there, too.
     args : tuple
     kwargs : mapping, optional
         Further arguments, held constant.
@@ -119,29 +119,32 @@ def least_squares(
     more = sequence(args, "least_squares", "args")
     named = mapping(kwargs, "least_squares", "kwargs")
     residuals = WithAux(lambda vector: tree.ravel(fun(variables.unravel(vector), *more, **named)))
+    values_at = variables.of_placed(residuals)
     pattern = options.pop("jac_sparsity", None)
     sparse_jacobian = None
     if pattern is not None or options.get("tr_solver") == "lsmr":
-        sparse_jacobian = jacobian(lambda vector: residuals(vector), pattern=pattern)
+        sparse_jacobian = variables.of_placed(
+            jacobian(lambda vector: residuals(vector), pattern=pattern)
+        )
     with progress_bar(progress, "least_squares") as tell:
 
         def matrix(vector: Vector) -> Any:
-            values = np.asarray(residuals(vector))
+            values = np.asarray(values_at(vector))
             tell(0.5 * float(values @ values))
             if sparse_jacobian is not None:
                 return sparse_jacobian(vector)
             derivative = jacfwd if len(variables.start) <= len(values) else jacrev
-            return np.array(derivative(residuals)(vector))
+            return np.array(variables.of_placed(derivative(residuals))(vector))
 
         result = solvers.least_squares(
-            lambda vector: np.array(residuals(vector)),
+            lambda vector: np.array(values_at(vector)),
             variables.start,
             jac=matrix,
             **({} if limits is None else {"bounds": limits}),
             **options,
         )
-    residuals(result.x)
+    values_at(result.x)
     result.x = variables.tree_of(result.x)
     result.grad = variables.tree_of(result.grad)
-    result.fun = residuals.aux(result.fun)
+    result.fun = residuals.aux(variables.placed(result.fun))
     return result

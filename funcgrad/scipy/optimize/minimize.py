@@ -104,7 +104,7 @@ def minimize(
         ``fun(x, *args)`` returns a real scalar. Pass ``fg.jit(fun)`` to compile it.
     x0 : pytree of real arrays or scalars
         The starting point. The method works in float64. A list of Python scalars is a vector, as in
-        SciPy.
+        SciPy. If the arrays are on a device, ``fun`` is called there, and results are there, too.
     args : tuple
         Further arguments, held constant; an object that is not a tuple is a single argument.
     method : str, optional
@@ -181,7 +181,7 @@ def minimize(
         latest[0] = evaluation[0] if isinstance(evaluation, tuple) else evaluation
         return evaluation
 
-    objective, derivatives = _derived(value, name, is_sparse)
+    objective, derivatives = _derived(value, variables.of_placed, name, is_sparse)
     with progress_bar(progress, "minimize") as tell:
 
         def step(vector: Vector, *_: object) -> None:
@@ -230,21 +230,24 @@ def _method(method: str | None, is_bounded: bool, is_free: bool) -> str:
 
 
 def _derived(
-    value: Callable[[Vector], Any], method: str, is_sparse: bool
+    value: Callable[[Vector], Any],
+    of_placed: Callable[[Callable[..., Any]], Callable[..., Any]],
+    method: str,
+    is_sparse: bool,
 ) -> tuple[Callable[[Vector], Any], dict[str, Any]]:
     """The function for a method, and the derivatives that it uses."""
     if method in _WITHOUT:
-        return lambda vector: float(value(vector)), {}
+        cost_of = of_placed(value)
+        return lambda vector: float(cost_of(vector)), {}
     derivatives: dict[str, Any] = {"jac": True}
     if method in _HESSIAN:
-        derivatives["hess"] = lambda vector: np.array(hessian(value)(vector))
+        derivatives["hess"] = _dense(of_placed(hessian(value)))
     if is_sparse:
-        derivatives["hess"] = sparse.hessian(value)
+        derivatives["hess"] = of_placed(sparse.hessian(value))
     elif method in _PRODUCTS:
-        derivatives["hessp"] = lambda vector, direction: np.array(
-            hvp(value, (vector,), (direction,))
-        )
-    both = value_and_grad(value)
+        product = of_placed(lambda vector, direction: hvp(value, (vector,), (direction,)))
+        derivatives["hessp"] = _dense(product)
+    both = of_placed(value_and_grad(value))
 
     def objective(vector: Vector) -> tuple[float, Vector]:
         cost, slope = both(vector)
@@ -283,16 +286,17 @@ def _constraints(
                 f" {constraint!r}."
             )
         residual = partial(_residual, function, variables, more)
-        jacobian: Callable[..., Any] = _dense(jacrev(residual))
-        curvature: Callable[..., Any] = _dense(hessian(partial(_weighted, residual)))
+        slopes: Callable[..., Any] = jacrev(residual)
+        curvature: Callable[..., Any] = hessian(partial(_weighted, residual))
         if is_sparse:
-            jacobian = sparse.jacobian(lambda vector, f=residual: fnp.atleast_1d(f(vector)))
+            slopes = sparse.jacobian(lambda vector, f=residual: fnp.atleast_1d(f(vector)))
             curvature = sparse.hessian(partial(_weighted, residual))
-        second = {"hess": curvature} if with_hessians else {}
+        convert = _unchanged if is_sparse else _dense
+        second = {"hess": convert(variables.of_placed(curvature))} if with_hessians else {}
         yield solvers.NonlinearConstraint(
-            lambda vector, f=residual: np.array(f(vector)),
+            _dense(variables.of_placed(residual)),
             *limits,
-            jac=jacobian,
+            jac=convert(variables.of_placed(slopes)),
             keep_feasible=getattr(constraint, "keep_feasible", False),
             **second,
         )
@@ -312,5 +316,9 @@ def _weighted(residual: Callable[[Vector], Any], vector: Vector, weights: Vector
     return (weights * residual(vector)).sum()
 
 
-def _dense(derivative: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda *args: np.array(derivative(*args))
+def _dense(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *args: np.array(function(*args))
+
+
+def _unchanged(function: Callable[..., Any]) -> Callable[..., Any]:
+    return function

@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
+import funcgrad.numpy as fnp
 from funcgrad import tree
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._core import pytrees
@@ -23,6 +24,7 @@ from funcgrad.errors import (
     MissingPackageError,
     ShapeError,
 )
+from funcgrad.sparse import SparseArray
 from funcgrad.tensor.tensor import Tensor, tensor
 
 Tree = TypeVar("Tree")
@@ -58,6 +60,8 @@ class Variables:
         The vector.
     unravel : callable
         From a vector to the tree, with leaves in float64.
+    device : Device or str
+        Where the leaves are.
     """
 
     structure: pytrees.Structure
@@ -65,6 +69,7 @@ class Variables:
     dtypes: list[np.dtype[Any]]
     start: Vector
     unravel: Callable[[Any], Any]
+    device: Any
 
     @staticmethod
     def read(x0: Any, operation: str) -> Variables:
@@ -92,11 +97,27 @@ class Variables:
         wide = [value.astype(np.float64) for value in values]
         vector, unravel = tree.ravel(pytrees.unflatten(structure, wide))
         dtypes = [v.dtype if v.dtype.kind == "f" else np.dtype(np.float64) for v in values]
-        return Variables(structure, [v.shape for v in values], dtypes, np.array(vector), unravel)
+        shapes, start = [v.shape for v in values], np.array(vector)
+        return Variables(structure, shapes, dtypes, start, unravel, vector.device)
+
+    def placed(self, vector: Vector) -> Any:
+        """Copy a vector of SciPy's to the device of the leaves; on the host, return it."""
+        return vector if self.device == "cpu" else fnp.asarray(vector, device=self.device)
+
+    def of_placed(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Let a function of vectors on the device of the leaves take SciPy's vectors."""
+        if self.device == "cpu":
+            return function
+
+        def of_vectors(*vectors: Vector) -> Any:
+            result = function(*map(self.placed, vectors))
+            return result.to_scipy() if isinstance(result, SparseArray) else result
+
+        return of_vectors
 
     def tree_of(self, vector: Vector) -> Any:
         """Convert a vector to a tree with the dtypes of the leaves."""
-        leaves, _ = pytrees.flatten(self.unravel(vector))
+        leaves, _ = pytrees.flatten(self.unravel(self.placed(vector)))
         pairs = zip(leaves, self.dtypes, strict=True)
         return pytrees.unflatten(self.structure, [leaf.astype(dtype) for leaf, dtype in pairs])
 

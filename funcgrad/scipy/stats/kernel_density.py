@@ -74,7 +74,7 @@ class gaussian_kde:  # noqa: N801  # SciPy's name
                 f"gaussian_kde: the dataset has the shape {samples.shape}; it needs at least two"
                 " samples along the last axis of a vector or a matrix."
             )
-        share = shares[0] if shares else fnp.full((count,), 1 / count, samples.dtype)
+        share = shares[0] if shares else fnp.full_like(samples, 1 / count, shape=(count,))
         if share.shape != (count,):
             raise ShapeError(
                 f"gaussian_kde: weights of shape {share.shape} for {count} samples. Pass one weight"
