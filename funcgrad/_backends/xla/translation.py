@@ -20,13 +20,13 @@ from funcgrad._backends.array_code.moved_boxes import moved
 from funcgrad._backends.array_code.ufunc_algebra import Element, random_words
 from funcgrad._backends.control_forms import form_of
 from funcgrad._backends.xla.host_calls import HostCalls
-from funcgrad._backends.xla.xla_algebra import XlaAlgebra
+from funcgrad._backends.xla.xla_algebra import XlaAlgebra, raises_integers
 from funcgrad._backends.xla.xla_folds import multiplied, reduced, scanned
 from funcgrad._backends.xla.xla_forms import by_form
 from funcgrad._backends.xla.xla_loops import Outcome, chosen, grows, is_guarded, looped
 from funcgrad._backends.xla.xla_matrices import from_factors
 from funcgrad._backends.xla.xla_places import gathered, scattered
-from funcgrad._backends.xla.xla_writer import UntranslatableError, XlaWriter
+from funcgrad._backends.xla.xla_writer import UntranslatableError, XlaWriter, filled
 from funcgrad._core.specs import Spec
 from funcgrad._core.structure.structures import (
     EFFECT,
@@ -117,6 +117,9 @@ class Translation:
         if len(equation.results) != 1:
             raise UntranslatableError("it has several results")
         out = self._by_structure(structure, params, operands, specs, equation.results[0])
+        if raises_integers(equation, specs):
+            lax, y = self.writer.lax, operands[1]
+            return [out], lax.reduce_and(lax.ge(y, filled(0, y.shape, y.dtype)), [*range(y.ndim)])
         return [out], None
 
     def _by_structure(

@@ -21,7 +21,8 @@ import numpy as np
 
 from funcgrad._backends.array_code.ufunc_algebra import Element, Number, UfuncAlgebra
 from funcgrad._backends.xla.xla_writer import XlaWriter, filled
-from funcgrad._core.specs import Shape
+from funcgrad._core.specs import Shape, Spec
+from funcgrad._programs.equation import Equation
 
 _LAX: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -61,12 +62,24 @@ _BOOLEAN: Final[Mapping[str, str]] = MappingProxyType(
 )
 """Functions of NumPy's that booleans have under other names."""
 
-_COMPOSED: Final = frozenset(
-    {"copysign", "fmod", "floor_divide", "gcd", "hypot", "ldexp", "remainder", "trunc"}
-)
+_COMPOSED: Final = frozenset({"copysign", "fmod", "hypot", "ldexp", "remainder", "trunc"})
 """Functions that ``jax.numpy`` has with NumPy's results."""
 
 _LEXICOGRAPHIC: Final = frozenset({"greater", "greater_equal", "less", "less_equal"})
+
+_SIDES: Final[Mapping[str, tuple[str, int]]] = MappingProxyType(
+    {
+        "arccos": ("imag", -1),
+        "arccosh": ("imag", 1),
+        "arcsin": ("imag", 1),
+        "arcsinh": ("real", 1),
+        "arctan": ("real", 1),
+        "arctanh": ("imag", 1),
+        "sqrt": ("imag", 1),
+    }
+)
+"""Functions with branch cuts: of complex numbers, this part of a value has the sign of the same
+part of the number, or the opposite one. XLA takes -0.0 for 0.0 there."""
 
 
 class XlaAlgebra(UfuncAlgebra):
@@ -89,6 +102,11 @@ class XlaAlgebra(UfuncAlgebra):
             return self._compared(ufunc, operands)
         if name in _COMPOSED or (dtype.kind == "c" and name in _LEXICOGRAPHIC):
             return self.element(getattr(self.writer.jax.numpy, name)(*arrays))
+        if dtype.kind == "c" and name in ("maximum", "minimum"):
+            return self.element(self._extremum(_LAX[name], *arrays))
+        if dtype.kind == "c" and name in _SIDES:
+            out = getattr(self.writer.lax, _LAX.get(name, name))(*arrays)
+            return self.element(self._on_side(out, *arrays, *_SIDES[name]))
         if dtype.kind == "b" and name in _BOOLEAN:
             name = _BOOLEAN[name]
             return operands[0] if name == "abs" else self._of(name, arrays)
@@ -141,6 +159,25 @@ class XlaAlgebra(UfuncAlgebra):
         half = lax.mul(root, lax.mul(root, filled(0.5, x.shape, x.dtype)))
         return lax.add(half, lax.div(filled(0.25, x.shape, x.dtype), half))
 
+    def _extremum(self, name: str, x: Any, y: Any) -> Any:
+        """Of complex numbers, or the first that is NaN."""
+        lax = self.writer.lax
+        out = getattr(lax, name)(x, y)
+        for z in (y, x):
+            out = lax.select(lax.ne(z, z), z, out)
+        return out
+
+    def _on_side(self, out: Any, x: Any, part: str, sign: int) -> Any:
+        """Give a part of complex numbers the signs of that part of others, or the opposite ones."""
+        lax, parts = self.writer.lax, {}
+        for name in ("real", "imag"):
+            parts[name] = getattr(lax, name)(out)
+            if name == part:
+                signs = getattr(lax, name)(x)
+                signs = signs if sign > 0 else lax.neg(signs)
+                parts[name] = self.writer.jax.numpy.copysign(parts[name], signs)
+        return lax.complex(parts["real"], parts["imag"])
+
     def _reciprocal(self, x: Any) -> Any:
         return self.writer.lax.div(self.writer.lax.full_like(x, 1), x)
 
@@ -157,8 +194,15 @@ class XlaAlgebra(UfuncAlgebra):
         return self._logarithm(x, 10.0)
 
     def _logarithm(self, x: Any, base: float) -> Any:
-        lax = self.writer.lax
-        return lax.mul(lax.log(x), filled(1 / np.log(base), x.shape, x.dtype))
+        lax, out = self.writer.lax, self.writer.lax.log(x)
+        if x.dtype.kind == "c":
+            return lax.complex(
+                *[self._scaled(z, 1 / np.log(base)) for z in (lax.real(out), lax.imag(out))]
+            )
+        return self._scaled(out, 1 / np.log(base))
+
+    def _scaled(self, x: Any, number: float) -> Any:
+        return self.writer.lax.mul(x, filled(number, x.shape, x.dtype))
 
     def _right_shift(self, x: Any, y: Any) -> Any:
         lax = self.writer.lax
@@ -169,6 +213,24 @@ class XlaAlgebra(UfuncAlgebra):
         lax = self.writer.lax
         size = lax.abs(x) if x.dtype.kind == "i" else x
         return lax.convert_element_type(lax.population_count(size), np.uint8)
+
+    def _gcd(self, x: Any, y: Any) -> Any:
+        """By unsigned integers: only they have the absolute value of the least integer."""
+        lax, dtype, wide = self.writer.lax, x.dtype, np.dtype(f"u{x.dtype.itemsize}")
+        if dtype.kind == "i":
+            x, y = [lax.convert_element_type(lax.abs(z), wide) for z in (x, y)]
+        zero, one = [filled(k, x.shape, wide) for k in (0, 1)]
+
+        def step(pair: tuple[Any, Any]) -> tuple[Any, Any]:
+            a, b = pair
+            ended = lax.eq(b, zero)
+            left = lax.rem(a, lax.select(ended, one, b))
+            return lax.select(ended, a, b), lax.select(ended, zero, left)
+
+        def goes_on(pair: tuple[Any, Any]) -> Any:
+            return lax.reduce_or(lax.ne(pair[1], zero), [*range(len(zero.shape))])
+
+        return lax.convert_element_type(lax.while_loop(goes_on, step, (x, y))[0], dtype)
 
     def _isnan(self, x: Any) -> Any:
         return self.writer.lax.ne(x, x)
@@ -185,7 +247,23 @@ class XlaAlgebra(UfuncAlgebra):
     def _power(self, x: Any, y: Any) -> Any:
         if x.dtype.kind in "iu":
             return self.writer.jax.numpy.power(x, y)
-        return self.writer.lax.pow(x, y)
+        lax = self.writer.lax
+        out = lax.pow(x, y)
+        if x.dtype.kind != "c":
+            return out
+        zero = filled(0, x.shape, x.dtype)
+        vanishes = lax.bitwise_and(lax.eq(x, zero), lax.gt(lax.real(y), lax.real(zero)))
+        return lax.select(vanishes, zero, out)
+
+    def _floor_divide(self, x: Any, y: Any) -> Any:
+        lax, divide = self.writer.lax, self.writer.jax.numpy.floor_divide
+        if x.dtype.kind not in "iu":
+            return divide(x, y)
+        zero = filled(0, x.shape, x.dtype)
+        missing = lax.eq(y, zero)
+        return lax.select(
+            missing, zero, divide(x, lax.select(missing, filled(1, x.shape, x.dtype), y))
+        )
 
     # Intrinsics that are not NumPy ufuncs.
 
@@ -223,6 +301,12 @@ class XlaAlgebra(UfuncAlgebra):
     def binary_exponent(self, x: Number) -> Number:
         """The exponent e of ``x = 2**e * m`` with m in [1/2, 1)."""
         return self.frexp(x)[1]
+
+
+def raises_integers(equation: Equation, specs: Sequence[Spec]) -> bool:
+    """Whether an operation refuses negative integers in its second operand, as powers do."""
+    kinds = [spec.dtype.kind for spec in specs]
+    return equation.operation.operator == "**" and kinds in (["i", "i"], ["u", "i"], ["b", "i"])
 
 
 def _is_positive_zero(x: Any) -> bool:

@@ -12,6 +12,7 @@ import numpy as np
 
 from funcgrad._backends.array_code.array_writer import Array
 from funcgrad._backends.control_forms import in_form
+from funcgrad._backends.xla.xla_algebra import raises_integers
 from funcgrad._backends.xla.xla_writer import XlaWriter
 from funcgrad._core.specs import Spec
 from funcgrad._core.structure.structures import Choice, Control, Factored, Gather, Loop, Scatter
@@ -41,6 +42,8 @@ def may_fail(program: Program) -> bool:
     for equation in program.equations:
         structure, params = equation.operation.structure, dict(equation.params)
         if isinstance(structure, Factored):
+            return True
+        if raises_integers(equation, [specs[variable] for variable in equation.operands]):
             return True
         if isinstance(structure, Gather | Scatter):
             shapes = [specs[variable].shape for variable in equation.operands]
