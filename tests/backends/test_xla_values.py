@@ -25,6 +25,10 @@ CUT = "arccos arccosh arcsin arcsinh arctan sqrt log2 log10".split()
 FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "divisors of the least integers": (fnp.gcd, WHOLE),
     "quotients by zero": (lambda x, y: (x // y, x % y, fnp.divmod(x, y)), WHOLE),
+    "powers that overflow": (
+        lambda x, y: (x**y, x.astype(np.uint8) ** y.astype(np.uint8), x**3),
+        (np.array([0, -1, 3, 2, 7, 0]), np.array([64, 65, 100, 64, 3, 0])),
+    ),
     "sides of branch cuts": (lambda z: [getattr(fnp, name)(z) for name in CUT], (SIDES,)),
     "extrema of complex numbers that are missing": (
         lambda z: (fnp.max(z), fnp.min(z), fnp.maximum(z, z[::-1]), fnp.minimum(z[::-1], 2)),

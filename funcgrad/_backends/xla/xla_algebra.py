@@ -246,7 +246,7 @@ class XlaAlgebra(UfuncAlgebra):
 
     def _power(self, x: Any, y: Any) -> Any:
         if x.dtype.kind in "iu":
-            return self.writer.jax.numpy.power(x, y)
+            return self._whole_power(x, y)
         lax = self.writer.lax
         out = lax.pow(x, y)
         if x.dtype.kind != "c":
@@ -254,6 +254,24 @@ class XlaAlgebra(UfuncAlgebra):
         zero = filled(0, x.shape, x.dtype)
         vanishes = lax.bitwise_and(lax.eq(x, zero), lax.gt(lax.real(y), lax.real(zero)))
         return lax.select(vanishes, zero, out)
+
+    def _whole_power(self, x: Any, y: Any) -> Any:
+        """A power of integers, by squares; what overflows wraps."""
+        lax = self.writer.lax
+        zero, one = [filled(k, x.shape, x.dtype) for k in (0, 1)]
+        if isinstance(y, np.ndarray) and y.size and np.all(y == y.flat[0]) and y.flat[0] >= 0:
+            return lax.integer_pow(x, int(y.flat[0]))
+
+        def step(values: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
+            square, left, out = values
+            is_odd = lax.ne(lax.bitwise_and(left, one), zero)
+            product = lax.select(is_odd, lax.mul(out, square), out)
+            return lax.mul(square, square), lax.shift_right_logical(left, one), product
+
+        def goes_on(values: tuple[Any, Any, Any]) -> Any:
+            return lax.reduce_or(lax.gt(values[1], zero), [*range(len(zero.shape))])
+
+        return lax.while_loop(goes_on, step, (x, y, lax.full_like(x, 1)))[2]
 
     def _floor_divide(self, x: Any, y: Any) -> Any:
         lax, divide = self.writer.lax, self.writer.jax.numpy.floor_divide
