@@ -29,6 +29,14 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
         lambda x, y: (x**y, x.astype(np.uint8) ** y.astype(np.uint8), x**3),
         (np.array([0, -1, 3, 2, 7, 0]), np.array([64, 65, 100, 64, 3, 0])),
     ),
+    "factors and divisors out of range together": (
+        lambda x, y: (x * 1e200 * 1e200, x / y / y, x / 1e200 / y, x / (x / y), (x / y) / (y / x)),
+        (np.array([0.0, 1e300]), np.array([1e200, 1e200])),
+    ),
+    "lengths of vectors of one number": (
+        lambda x: fg.vmap(fg.grad(fnp.linalg.norm))(x[:, None]),
+        (np.array([1.0, 0.0, -1e200]),),
+    ),
     "sides of branch cuts": (lambda z: [getattr(fnp, name)(z) for name in CUT], (SIDES,)),
     "extrema of complex numbers that are missing": (
         lambda z: (fnp.max(z), fnp.min(z), fnp.maximum(z, z[::-1]), fnp.minimum(z[::-1], 2)),

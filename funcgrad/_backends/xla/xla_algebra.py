@@ -34,7 +34,6 @@ _LAX: Final[Mapping[str, str]] = MappingProxyType(
         "arctan": "atan",
         "arctan2": "atan2",
         "arctanh": "atanh",
-        "divide": "div",
         "equal": "eq",
         "greater": "gt",
         "greater_equal": "ge",
@@ -44,7 +43,6 @@ _LAX: Final[Mapping[str, str]] = MappingProxyType(
         "less_equal": "le",
         "maximum": "max",
         "minimum": "min",
-        "multiply": "mul",
         "negative": "neg",
         "not_equal": "ne",
         "subtract": "sub",
@@ -57,7 +55,6 @@ _BOOLEAN: Final[Mapping[str, str]] = MappingProxyType(
         "absolute": "abs",
         "maximum": "bitwise_or",
         "minimum": "bitwise_and",
-        "multiply": "bitwise_and",
     }
 )
 """Functions of NumPy's that booleans have under other names."""
@@ -89,6 +86,7 @@ class XlaAlgebra(UfuncAlgebra):
 
     def __init__(self, writer: XlaWriter) -> None:
         super().__init__(writer)
+        self._quotients: dict[int, Any] = {}
 
     def computed(self, ufunc: np.ufunc, operands: Sequence[Element]) -> Number:
         """Write the operations of a ufunc."""
@@ -150,6 +148,26 @@ class XlaAlgebra(UfuncAlgebra):
                 return lax.select(lax.eq(other, zero), zero, other)
         return lax.add(x, y)
 
+    def _multiply(self, x: Any, y: Any) -> Any:
+        lax = self.writer.lax
+        if x.dtype.kind == "b":
+            return lax.bitwise_and(x, y)
+        return lax.mul(self._fixed(x), self._fixed(y))
+
+    def _divide(self, x: Any, y: Any) -> Any:
+        out = self.writer.lax.div(self._fixed(x), self._fixed(y))
+        self._quotients[id(out)] = out
+        return out
+
+    def _fixed(self, x: Any) -> Any:
+        """A factor or a divisor, computed as it is written.
+
+        XLA multiplies constants, and divisors, with each other first, which may leave the range.
+        """
+        if id(x) in self._quotients or _is_extreme(x):
+            return self.writer.lax.optimization_barrier(x)
+        return x
+
     def _cosh(self, x: Any) -> Any:
         """By one exponential of half the number; XLA takes two, of numbers that it rounds."""
         lax = self.writer.lax
@@ -160,23 +178,23 @@ class XlaAlgebra(UfuncAlgebra):
         return lax.add(half, lax.div(filled(0.25, x.shape, x.dtype), half))
 
     def _extremum(self, name: str, x: Any, y: Any) -> Any:
-        """Of complex numbers, or the first that is NaN."""
+        """The greater or lesser complex number; a number that is NaN, the first if both are."""
         lax = self.writer.lax
         out = getattr(lax, name)(x, y)
         for z in (y, x):
             out = lax.select(lax.ne(z, z), z, out)
         return out
 
-    def _on_side(self, out: Any, x: Any, part: str, sign: int) -> Any:
-        """Give a part of complex numbers the signs of that part of others, or the opposite ones."""
-        lax, parts = self.writer.lax, {}
-        for name in ("real", "imag"):
-            parts[name] = getattr(lax, name)(out)
-            if name == part:
-                signs = getattr(lax, name)(x)
-                signs = signs if sign > 0 else lax.neg(signs)
-                parts[name] = self.writer.jax.numpy.copysign(parts[name], signs)
-        return lax.complex(parts["real"], parts["imag"])
+    def _on_side(self, out: Any, x: Any, axis: str, sign: int) -> Any:
+        """Complex numbers whose parts along an axis have the signs of the parts of x, or opposite
+        ones."""
+        lax = self.writer.lax
+        signs = getattr(lax, axis)(x)
+        signs = signs if sign > 0 else lax.neg(signs)
+        turned = self.writer.jax.numpy.copysign(getattr(lax, axis)(out), signs)
+        if axis == "real":
+            return lax.complex(turned, lax.imag(out))
+        return lax.complex(lax.real(out), turned)
 
     def _reciprocal(self, x: Any) -> Any:
         return self.writer.lax.div(self.writer.lax.full_like(x, 1), x)
@@ -332,3 +350,11 @@ def _is_positive_zero(x: Any) -> bool:
         return False
     first = x.flat[0]
     return bool(first == 0 and not np.signbit(first))
+
+
+def _is_extreme(x: Any) -> bool:
+    """Whether an array is a constant of one number whose square is out of range."""
+    if not isinstance(x, np.ndarray) or x.dtype.kind not in "fc" or any(x.strides) or not x.size:
+        return False
+    size, limits = float(abs(x.flat[0])), np.finfo(x.dtype)
+    return bool(size and not limits.tiny <= size * size <= limits.max)
