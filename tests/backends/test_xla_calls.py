@@ -1,4 +1,4 @@
-"""Operations that compiled programs call on the host: their errors, and their order."""
+"""Errors in compiled loops, and the order of operations that programs call on the host."""
 
 from __future__ import annotations
 
@@ -25,6 +25,20 @@ def test_an_error_ends_a_loop_that_would_go_on() -> None:
         with pytest.raises(errors.ConditionError, match="c = 4, step 3 of while_loop"):
             counted(1)
         assert counted(6) == found == 9
+
+
+def test_an_index_out_of_bounds_ends_a_loop() -> None:
+    def found(x: Any) -> Any:
+        return fg.while_loop(lambda k: x[k] > 0, lambda k: k + 1, 0)
+
+    def added(x: Any) -> Any:
+        return fg.while_loop(lambda c: c[1] > 0, lambda c: (c[0] + 1, x[c[0]]), (0, 1.0))[0]
+
+    for f, steps in ((found, 2), (added, 3)):
+        loop, count = on_xla(f, np.array([1.0, 2.0, -1.0]))
+        assert count == steps
+        with pytest.raises(IndexError, match="index 3 is out of bounds"):
+            loop(np.array([1.0, 2.0, 3.0]))
 
 
 def test_loops_that_print_are_called_in_order(capsys: pytest.CaptureFixture[str]) -> None:

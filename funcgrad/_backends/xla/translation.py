@@ -54,10 +54,12 @@ class Translation:
     Parameters
     ----------
     calls : HostCalls, optional
+    checks : bool, default: False
+        Whether somebody reads if all went well.
     """
 
-    def __init__(self, calls: HostCalls | None = None) -> None:
-        self.writer = XlaWriter()
+    def __init__(self, calls: HostCalls | None = None, checks: bool = False) -> None:
+        self.writer = XlaWriter(checks)
         self.algebra = XlaAlgebra(self.writer)
         self.calls = HostCalls() if calls is None else calls
 
