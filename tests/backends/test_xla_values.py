@@ -73,6 +73,11 @@ def test_powers_with_negative_integers_are_refused() -> None:
         total(np.array([1, -2]))
 
 
+def test_booleans_of_python_are_counted() -> None:
+    _, found = on_xla(lambda n: ((n > 1) + (n > 2), -(n > 1), (n > 1) & (n > 2)), 3.0)
+    assert [x.tolist() for x in found] == [2, -1, True]
+
+
 def test_products_of_sparse_booleans_are_booleans() -> None:
     csr_array = pytest.importorskip("scipy.sparse").csr_array
     matrix = np.array([[True, True, False], [False, False, False], [True, False, True]])

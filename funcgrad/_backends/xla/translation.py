@@ -164,7 +164,11 @@ class Translation:
     ) -> Array:
         m = self.algebra
         assert structure.formula is not None
-        elements = [m.element(x, s.weak) for x, s in zip(operands, specs, strict=True)]
+        elements = []
+        for x, s in zip(operands, specs, strict=True):
+            if s.weak and s.dtype.kind == "b" != spec.dtype.kind:  # Python counts its booleans
+                x = self.writer.cast_to(x, np.dtype(np.int64))
+            elements.append(m.element(x, s.weak))
         with np.errstate(all="ignore"):
             out = structure.formula(m, *elements, **params)
         array = m.array(out, spec.dtype) if isinstance(out, Element) else np.asarray(out)
