@@ -104,7 +104,7 @@ class XlaAlgebra(UfuncAlgebra):
             return self.element(self._extremum(_LAX[name], *arrays))
         if dtype.kind == "c" and name in _SIDES:
             out = getattr(self.writer.lax, _LAX.get(name, name))(*arrays)
-            return self.element(self._on_side(out, *arrays, *_SIDES[name]))
+            return self.element(self._on_side(out, arrays[0], *_SIDES[name]))
         if dtype.kind == "b" and name in _BOOLEAN:
             name = _BOOLEAN[name]
             return operands[0] if name == "abs" else self._of(name, arrays)
