@@ -438,7 +438,7 @@ def _has_numbers(kind: type[Any]) -> bool:
     """Whether objects of a library hold data that may change: data frames, datasets of files."""
     is_array = hasattr(kind, "__array__") and hasattr(kind, "shape")
     is_constant = issubclass(kind, (np.ndarray, np.generic)) or is_frozen_dataclass(kind)
-    return is_array and not is_constant
+    return is_array and not is_constant and not kind.__module__.startswith("jaxlib.")
 
 
 def _generator(module: object) -> Any:

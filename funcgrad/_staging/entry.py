@@ -304,7 +304,8 @@ def told_by_operation(program: Program, values: Sequence[Value], error: Exceptio
     operation, which fails too, with an error that names the operation and its arguments.
     """
     try:
-        program.evaluate(values)
+        with quiet():
+            program.evaluate(values)
     except Exception as told:
         return error if isinstance(told, GuardError) else told
     return error

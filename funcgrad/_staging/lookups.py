@@ -128,7 +128,7 @@ class Libraries:
         self.met_foreign = False
         # The module may be in the standard library, as for a jitted `functools.partial`.
         followed = [top for top in map(_top, modules) if not _is_standard(top)]
-        libraries = dict.fromkeys(("builtins", "funcgrad", "numpy", "scipy"), True)
+        libraries = dict.fromkeys(("builtins", "funcgrad", "jax", "numpy", "scipy"), True)
         self._known = {**dict.fromkeys(followed, False), **libraries}
 
     def has(self, module: object) -> bool:

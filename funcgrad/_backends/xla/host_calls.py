@@ -1,7 +1,7 @@
 """Operations that XLA does not have: compiled programs call them on the host.
 
 An error of such an operation is raised when the program has run. Operations that follow in the same
-call are left out.
+call are left out; a loop that calls them again and again is ended.
 
 JAX runs callbacks in threads of its own, where its dtypes have 32 bits. So all values of 64 bits
 pass as pairs of 32. Calls of one program run one after the other, since callbacks of several calls
@@ -35,6 +35,8 @@ HostCompile: TypeAlias = Callable[[Program], Callable[..., Sequence[Any] | None]
 """Compiles a program for the host, with the bits of its evaluation."""
 
 _HALF: Final = np.dtype(np.uint32)
+_MOST_LEFT: Final = 1000
+"""After an error, so many calls return zeros; a loop that goes on with them is ended."""
 
 
 class HostCalls:
@@ -58,14 +60,19 @@ class HostCalls:
         self._compile = compile
         self._lock = Lock()
         self._error: BaseException | None = None
+        self._left = 0
 
     def run(self, program: Callable[[], Any]) -> Any:
         """Run the program to its end, and raise the error of an operation, if there was one."""
         with self._lock:
-            self._error = None
-            outs = jax_library().block_until_ready(program())
-            if self.has_effects:
-                jax_library().effects_barrier()
+            self._error, self._left = None, _MOST_LEFT
+            try:
+                outs = jax_library().block_until_ready(program())
+                if self.has_effects:
+                    jax_library().effects_barrier()
+            except Exception:
+                if self._error is None:
+                    raise
             error, self._error = self._error, None
         if error is not None:
             raise error
@@ -79,7 +86,6 @@ class HostCalls:
         specs: Sequence[Spec],
     ) -> list[Array]:
         """Add a call of an operation to the function that is being traced."""
-        operation = equation.operation
         self.equations.append(equation)
         shapes = [
             writer.jax.ShapeDtypeStruct(*_halves(spec.shape, spec.dtype))
@@ -87,7 +93,7 @@ class HostCalls:
         ]
         operands = [_in_halves(writer, x) for x in operands]
         run = self._runner(equation, specs)
-        if operation.has_effect or operation.is_foreign or not shapes:
+        if _acts(equation) or not shapes:
             self.has_effects = True
             callback = writer.jax.experimental.io_callback
             outs = callback(run, shapes, *operands, ordered=True)
@@ -112,6 +118,9 @@ class HostCalls:
                     ]
                 except BaseException as error:  # raised when the program has run
                     self._error = error
+            self._left -= 1
+            if self._left < 0:
+                raise RuntimeError("after an error, a loop went on")  # the error is raised instead
             return [_as_halves(np.zeros(spec.shape, spec.dtype)) for spec in equation.results]
 
         return run
@@ -148,6 +157,17 @@ class _HostCode:
     def _results(self, values: Sequence[Value]) -> list[Value]:
         outs = self._equation.operation(*values, **dict(self._equation.params))
         return list(outs) if isinstance(outs, tuple) else [outs]
+
+
+def _acts(equation: Equation) -> bool:
+    """Whether an operation has effects, or a program inside of it, so that order matters."""
+    operation = equation.operation
+    if operation.has_effect or operation.is_foreign:
+        return True
+    if not isinstance(operation.structure, Control):
+        return False
+    programs = operation.structure.runs(**dict(equation.params))
+    return any(_acts(inner) for program, _ in programs for inner in program.equations)
 
 
 def _halves(shape: Shape, dtype: np.dtype[Any]) -> tuple[Shape, np.dtype[Any]]:

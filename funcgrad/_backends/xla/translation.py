@@ -20,7 +20,7 @@ from funcgrad._backends.array_code.moved_boxes import moved
 from funcgrad._backends.array_code.ufunc_algebra import Element, random_words
 from funcgrad._backends.control_forms import form_of
 from funcgrad._backends.xla.host_calls import HostCalls
-from funcgrad._backends.xla.xla_algebra import XlaAlgebra
+from funcgrad._backends.xla.xla_algebra import XlaAlgebra, raises_integers
 from funcgrad._backends.xla.xla_folds import multiplied, reduced, scanned
 from funcgrad._backends.xla.xla_forms import by_form
 from funcgrad._backends.xla.xla_loops import (
@@ -60,10 +60,12 @@ class Translation:
     Parameters
     ----------
     calls : HostCalls, optional
+    checks : bool, default: False
+        Whether somebody reads if all went well.
     """
 
-    def __init__(self, calls: HostCalls | None = None) -> None:
-        self.writer = XlaWriter()
+    def __init__(self, calls: HostCalls | None = None, checks: bool = False) -> None:
+        self.writer = XlaWriter(checks)
         self.algebra = XlaAlgebra(self.writer)
         self.calls = HostCalls() if calls is None else calls
 
@@ -123,6 +125,9 @@ class Translation:
         if len(equation.results) != 1:
             raise UntranslatableError("it has several results")
         out = self._by_structure(structure, params, operands, specs, equation.results[0])
+        if raises_integers(equation, specs):
+            lax, y = self.writer.lax, operands[1]
+            return [out], lax.reduce_and(lax.ge(y, y.dtype.type(0)), [*range(y.ndim)])
         return [out], None
 
     def _by_structure(
@@ -165,7 +170,11 @@ class Translation:
     ) -> Array:
         m = self.algebra
         assert structure.formula is not None
-        elements = [m.element(x, s.weak) for x, s in zip(operands, specs, strict=True)]
+        elements = []
+        for x, s in zip(operands, specs, strict=True):
+            if s.weak and s.dtype.kind == "b" != spec.dtype.kind:  # Python counts its booleans
+                x = self.writer.cast_to(x, np.dtype(np.int64))
+            elements.append(m.element(x, s.weak))
         with np.errstate(all="ignore"):
             out = structure.formula(m, *elements, **params)
         array = m.array(out, spec.dtype) if isinstance(out, Element) else np.asarray(out)

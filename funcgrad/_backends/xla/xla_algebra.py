@@ -21,7 +21,8 @@ import numpy as np
 
 from funcgrad._backends.array_code.ufunc_algebra import Element, Number, UfuncAlgebra
 from funcgrad._backends.xla.xla_writer import XlaWriter
-from funcgrad._core.specs import Shape
+from funcgrad._core.specs import Shape, Spec
+from funcgrad._programs.equation import Equation
 
 _LAX: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -33,7 +34,6 @@ _LAX: Final[Mapping[str, str]] = MappingProxyType(
         "arctan": "atan",
         "arctan2": "atan2",
         "arctanh": "atanh",
-        "divide": "div",
         "equal": "eq",
         "greater": "gt",
         "greater_equal": "ge",
@@ -43,7 +43,6 @@ _LAX: Final[Mapping[str, str]] = MappingProxyType(
         "less_equal": "le",
         "maximum": "max",
         "minimum": "min",
-        "multiply": "mul",
         "negative": "neg",
         "not_equal": "ne",
         "subtract": "sub",
@@ -56,17 +55,28 @@ _BOOLEAN: Final[Mapping[str, str]] = MappingProxyType(
         "absolute": "abs",
         "maximum": "bitwise_or",
         "minimum": "bitwise_and",
-        "multiply": "bitwise_and",
     }
 )
 """Functions of NumPy's that booleans have under other names."""
 
-_COMPOSED: Final = frozenset(
-    {"copysign", "fmod", "floor_divide", "gcd", "hypot", "ldexp", "remainder", "trunc"}
-)
+_COMPOSED: Final = frozenset({"copysign", "fmod", "hypot", "ldexp", "remainder", "trunc"})
 """Functions that ``jax.numpy`` has with NumPy's results."""
 
 _LEXICOGRAPHIC: Final = frozenset({"greater", "greater_equal", "less", "less_equal"})
+
+_SIDES: Final[Mapping[str, tuple[str, int]]] = MappingProxyType(
+    {
+        "arccos": ("imag", -1),
+        "arccosh": ("imag", 1),
+        "arcsin": ("imag", 1),
+        "arcsinh": ("real", 1),
+        "arctan": ("real", 1),
+        "arctanh": ("imag", 1),
+        "sqrt": ("imag", 1),
+    }
+)
+"""Functions with branch cuts: of complex numbers, this part of a value has the sign of the same
+part of the number, or the opposite one. XLA takes -0.0 for 0.0 there."""
 
 
 class XlaAlgebra(UfuncAlgebra):
@@ -76,6 +86,7 @@ class XlaAlgebra(UfuncAlgebra):
 
     def __init__(self, writer: XlaWriter) -> None:
         super().__init__(writer)
+        self._quotients: dict[int, Any] = {}
 
     def computed(self, ufunc: np.ufunc, operands: Sequence[Element]) -> Number:
         """Write the operations of a ufunc."""
@@ -89,6 +100,11 @@ class XlaAlgebra(UfuncAlgebra):
             return self._compared(ufunc, operands)
         if name in _COMPOSED or (dtype.kind == "c" and name in _LEXICOGRAPHIC):
             return self.element(getattr(self.writer.jax.numpy, name)(*arrays))
+        if dtype.kind == "c" and name in ("maximum", "minimum"):
+            return self.element(self._extremum(_LAX[name], *arrays))
+        if dtype.kind == "c" and name in _SIDES:
+            out = getattr(self.writer.lax, _LAX.get(name, name))(*arrays)
+            return self.element(self._on_side(out, arrays[0], *_SIDES[name]))
         if dtype.kind == "b" and name in _BOOLEAN:
             name = _BOOLEAN[name]
             return operands[0] if name == "abs" else self._of(name, arrays)
@@ -106,6 +122,11 @@ class XlaAlgebra(UfuncAlgebra):
         if isinstance(x, np.ndarray) and x.size == 1:
             return x.reshape(())
         return self.writer.expanded(x, shape) if x.shape else x
+
+    def _spread(self, *operands: Any) -> list[Any]:
+        """Operands in the shape of the result, since a selection takes no numbers."""
+        shape = np.broadcast_shapes(*[x.shape for x in operands])
+        return [self.writer.expanded(x, shape) for x in operands]
 
     def _of(self, name: str, arrays: Sequence[Any]) -> Element:
         return self.element(getattr(self.writer.lax, name)(*arrays))
@@ -135,6 +156,26 @@ class XlaAlgebra(UfuncAlgebra):
                 return lax.select(lax.eq(other, zero), lax.full_like(other, 0), other)
         return lax.add(x, y)
 
+    def _multiply(self, x: Any, y: Any) -> Any:
+        lax = self.writer.lax
+        if x.dtype.kind == "b":
+            return lax.bitwise_and(x, y)
+        return lax.mul(self._fixed(x), self._fixed(y))
+
+    def _divide(self, x: Any, y: Any) -> Any:
+        out = self.writer.lax.div(self._fixed(x), self._fixed(y))
+        self._quotients[id(out)] = out
+        return out
+
+    def _fixed(self, x: Any) -> Any:
+        """A factor or a divisor, computed as it is written.
+
+        XLA multiplies constants, and divisors, with each other first, which may leave the range.
+        """
+        if id(x) in self._quotients or _is_extreme(x):
+            return self.writer.lax.optimization_barrier(x)
+        return x
+
     def _cosh(self, x: Any) -> Any:
         """By one exponential of half the number; XLA takes two, of numbers that it rounds."""
         lax = self.writer.lax
@@ -143,6 +184,26 @@ class XlaAlgebra(UfuncAlgebra):
         root = lax.exp(lax.mul(lax.abs(x), x.dtype.type(0.5)))
         half = lax.mul(root, lax.mul(root, x.dtype.type(0.5)))
         return lax.add(half, lax.div(x.dtype.type(0.25), half))
+
+    def _extremum(self, name: str, x: Any, y: Any) -> Any:
+        """The greater or lesser complex number; a number that is NaN, the first if both are."""
+        lax = self.writer.lax
+        x, y = self._spread(x, y)
+        out = getattr(lax, name)(x, y)
+        for z in (y, x):
+            out = lax.select(lax.ne(z, z), z, out)
+        return out
+
+    def _on_side(self, out: Any, x: Any, axis: str, sign: int) -> Any:
+        """Complex numbers whose parts along an axis have the signs of the parts of x, or opposite
+        ones."""
+        lax = self.writer.lax
+        signs = getattr(lax, axis)(x)
+        signs = signs if sign > 0 else lax.neg(signs)
+        turned = self.writer.jax.numpy.copysign(getattr(lax, axis)(out), signs)
+        if axis == "real":
+            return lax.complex(turned, lax.imag(out))
+        return lax.complex(lax.real(out), turned)
 
     def _reciprocal(self, x: Any) -> Any:
         return self.writer.lax.div(x.dtype.type(1), x)
@@ -160,8 +221,11 @@ class XlaAlgebra(UfuncAlgebra):
         return self._logarithm(x, 10.0)
 
     def _logarithm(self, x: Any, base: float) -> Any:
-        lax = self.writer.lax
-        return lax.mul(lax.log(x), x.dtype.type(1 / np.log(base)))
+        lax, out = self.writer.lax, self.writer.lax.log(x)
+        number = out.real.dtype.type(1 / np.log(base))
+        if x.dtype.kind == "c":
+            return lax.complex(lax.mul(lax.real(out), number), lax.mul(lax.imag(out), number))
+        return lax.mul(out, number)
 
     def _right_shift(self, x: Any, y: Any) -> Any:
         lax = self.writer.lax
@@ -172,6 +236,25 @@ class XlaAlgebra(UfuncAlgebra):
         lax = self.writer.lax
         size = lax.abs(x) if x.dtype.kind == "i" else x
         return lax.convert_element_type(lax.population_count(size), np.uint8)
+
+    def _gcd(self, x: Any, y: Any) -> Any:
+        """By unsigned integers: only they have the absolute value of the least integer."""
+        lax, dtype, wide = self.writer.lax, x.dtype, np.dtype(f"u{x.dtype.itemsize}")
+        if dtype.kind == "i":
+            x, y = [lax.convert_element_type(lax.abs(z), wide) for z in (x, y)]
+        x, y = self._spread(x, y)
+        zero, one = lax.full_like(x, 0), lax.full_like(x, 1)
+
+        def step(pair: tuple[Any, Any]) -> tuple[Any, Any]:
+            a, b = pair
+            ended = lax.eq(b, zero)
+            left = lax.rem(a, lax.select(ended, one, b))
+            return lax.select(ended, a, b), lax.select(ended, zero, left)
+
+        def goes_on(pair: tuple[Any, Any]) -> Any:
+            return lax.reduce_or(lax.ne(pair[1], zero), [*range(len(zero.shape))])
+
+        return lax.convert_element_type(lax.while_loop(goes_on, step, (x, y))[0], dtype)
 
     def _isnan(self, x: Any) -> Any:
         return self.writer.lax.ne(x, x)
@@ -187,8 +270,43 @@ class XlaAlgebra(UfuncAlgebra):
 
     def _power(self, x: Any, y: Any) -> Any:
         if x.dtype.kind in "iu":
-            return self.writer.jax.numpy.power(x, y)
-        return self.writer.lax.pow(x, y)
+            return self._whole_power(x, y)
+        lax = self.writer.lax
+        out = lax.pow(x, y)
+        if x.dtype.kind != "c":
+            return out
+        x, y = self._spread(x, y)
+        zero = lax.full_like(x, 0)
+        vanishes = lax.bitwise_and(lax.eq(x, zero), lax.gt(lax.real(y), lax.real(zero)))
+        return lax.select(vanishes, zero, out)
+
+    def _whole_power(self, x: Any, y: Any) -> Any:
+        """A power of integers, by squares; what overflows wraps."""
+        lax = self.writer.lax
+        if isinstance(y, np.ndarray) and not y.shape and y >= 0:
+            return lax.integer_pow(x, int(y))
+        x, y = self._spread(x, y)
+        zero, one = lax.full_like(x, 0), lax.full_like(x, 1)
+
+        def step(values: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
+            square, left, out = values
+            is_odd = lax.ne(lax.bitwise_and(left, one), zero)
+            product = lax.select(is_odd, lax.mul(out, square), out)
+            return lax.mul(square, square), lax.shift_right_logical(left, one), product
+
+        def goes_on(values: tuple[Any, Any, Any]) -> Any:
+            return lax.reduce_or(lax.gt(values[1], zero), [*range(len(zero.shape))])
+
+        return lax.while_loop(goes_on, step, (x, y, lax.full_like(x, 1)))[2]
+
+    def _floor_divide(self, x: Any, y: Any) -> Any:
+        lax, divide = self.writer.lax, self.writer.jax.numpy.floor_divide
+        if x.dtype.kind not in "iu":
+            return divide(x, y)
+        x, y = self._spread(x, y)
+        zero, one = lax.full_like(x, 0), lax.full_like(x, 1)
+        missing = lax.eq(y, zero)
+        return lax.select(missing, zero, divide(x, lax.select(missing, one, y)))
 
     # Intrinsics that are not NumPy ufuncs.
 
@@ -228,6 +346,20 @@ class XlaAlgebra(UfuncAlgebra):
         return self.frexp(x)[1]
 
 
+def raises_integers(equation: Equation, specs: Sequence[Spec]) -> bool:
+    """Whether an operation refuses negative integers in its second operand, as powers do."""
+    kinds = [spec.dtype.kind for spec in specs]
+    return equation.operation.operator == "**" and kinds in (["i", "i"], ["u", "i"], ["b", "i"])
+
+
 def _is_positive_zero(x: Any) -> bool:
     is_number = isinstance(x, np.ndarray) and x.dtype.kind == "f" and not x.shape
     return bool(is_number and x == 0 and not np.signbit(x))
+
+
+def _is_extreme(x: Any) -> bool:
+    """Whether it is a constant of one number whose square is out of range."""
+    if not isinstance(x, np.ndarray) or x.dtype.kind not in "fc" or x.shape:
+        return False
+    size, limits = float(abs(x)), np.finfo(x.dtype)
+    return bool(size and not limits.tiny <= size * size <= limits.max)

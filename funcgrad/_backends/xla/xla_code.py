@@ -56,7 +56,7 @@ class XlaCode:
             known = [*arrays[:count], *map(embedded, program.constants)]
             for k, array in zip(large, arrays[count:], strict=True):
                 known[count + k] = array
-            values, ok = Translation(self.calls).values(program, known)
+            values, ok = Translation(self.calls, checks).values(program, known)
             self.checked = checks and ok is not None
             outs = [values[k] for k in (*program.outputs, *self._guarded)]
             return (*outs, ok) if self.checked else tuple(outs)

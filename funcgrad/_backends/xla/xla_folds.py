@@ -29,7 +29,7 @@ def reduced(m: XlaAlgebra, fold: Fold, x: Array, spec: Spec, axis: Sequence[int]
 def _reduced(m: XlaAlgebra, fold: Fold, x: Array, spec: Spec, axis: Sequence[int]) -> Array:
     writer, lax = m.writer, m.writer.lax
     for known, name in _REDUCTIONS:
-        if fold is known:
+        if fold is known and not (name in ("max", "min") and spec.dtype.kind == "c"):
             if fold is folds.COUNT:
                 x = writer.cast_to(x, _BOOL)
             x = writer.cast_to(x, spec.dtype)

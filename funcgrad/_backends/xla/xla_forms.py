@@ -18,6 +18,7 @@ from funcgrad._core.specs import Spec
 from funcgrad._core.structure.opaque_forms import Ordering, RowProducts, WindowProducts
 from funcgrad._core.structure.structures import AlongAxis, Opaque
 
+_BOOL: Final = np.dtype(np.bool_)
 _INT64: Final = np.dtype(np.int64)
 
 
@@ -128,6 +129,8 @@ def _convolved(
 
 def _by_rows(writer: XlaWriter, form: RowProducts, operands: Sequence[Array], spec: Spec) -> Array:
     """Products with the nonzeros of a sparse matrix, gathered and added by rows."""
+    if spec.dtype == _BOOL:  # a number of products of True
+        spec = Spec(spec.shape, _INT64)
     lax = writer.lax
     numbers = {
         "x": np.asarray(form.indices, np.int64),

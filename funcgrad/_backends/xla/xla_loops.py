@@ -12,6 +12,7 @@ import numpy as np
 
 from funcgrad._backends.array_code.array_writer import Array
 from funcgrad._backends.control_forms import in_form
+from funcgrad._backends.xla.xla_algebra import raises_integers
 from funcgrad._backends.xla.xla_writer import XlaWriter
 from funcgrad._core.specs import Spec
 from funcgrad._core.structure.structures import Choice, Control, Factored, Gather, Loop, Scatter
@@ -42,6 +43,8 @@ def may_fail(program: Program) -> bool:
     for equation in program.equations:
         structure, params = equation.operation.structure, dict(equation.params)
         if isinstance(structure, Factored):
+            return True
+        if raises_integers(equation, [specs[variable] for variable in equation.operands]):
             return True
         if isinstance(structure, Gather | Scatter):
             shapes = [specs[variable].shape for variable in equation.operands]
@@ -103,7 +106,8 @@ def looped(
     carry_specs = [Spec(x.shape, x.dtype) for x in carry]
     body = loop.body.specs()
     rows = [body[variable] for variable in loop.body.outputs[count:]]
-    fails = may_fail(loop.body)
+    asks = loop.condition is not None and may_fail(loop.condition)
+    fails = asks or may_fail(loop.body)
     first = [*carry, *([np.True_] if fails else [])]
     length = arrays[0].shape[0] if arrays and loop.length is None else loop.length or 0
     cut = [writer.rows.get(id(x)) for x in arrays]  # arrays that are rows of longer ones
@@ -138,6 +142,9 @@ def looped(
             lambda values: step(values, ())[0],
             first,
         )
+        if asks:
+            _, ok = run(loop.condition, [*shared, *ends[:count]])
+            ends[count] = ends[count] if ok is None else lax.bitwise_and(ends[count], ok)
         stacks: Sequence[Array] = ()
     else:
         if not length:
@@ -156,8 +163,12 @@ def looped(
 def _goes_on(
     writer: XlaWriter, loop: Loop, shared: Sequence[Array], values: Sequence[Array], run: RunProgram
 ) -> Array:
-    outs, _ = run(loop.condition, [*shared, *values[: loop.carried]])
-    return writer.cast_to(writer.reshaped(outs[0], ()), np.dtype(np.bool_))
+    outs, ok = run(loop.condition, [*shared, *values[: loop.carried]])
+    goes_on = writer.cast_to(writer.reshaped(outs[0], ()), np.dtype(np.bool_))
+    if writer.checks:  # a step that failed is the last one; its numbers might not end the loop
+        for flag in (*values[loop.carried :], *([] if ok is None else [ok])):
+            goes_on = writer.lax.bitwise_and(goes_on, flag)
+    return goes_on
 
 
 def stays_on_host(equation: Equation) -> bool:

@@ -28,6 +28,11 @@ class UntranslatableError(Exception):
 class XlaWriter:
     """The array operations that ``array_code`` needs.
 
+    Parameters
+    ----------
+    checks : bool, default: False
+        Whether somebody reads if all went well, such as indices in bounds.
+
     Attributes
     ----------
     rows : dict
@@ -40,7 +45,8 @@ class XlaWriter:
 
     spreads = True
 
-    def __init__(self) -> None:
+    def __init__(self, checks: bool = False) -> None:
+        self.checks = checks
         self.jax = jax_library()
         self.lax = self.jax.lax
         self.rows: dict[int, tuple[Array, Array, int]] = {}
