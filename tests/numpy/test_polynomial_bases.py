@@ -359,12 +359,20 @@ T = fnp.polynomial.Chebyshev
     ("call", "error", "message"),
     [
         (
-            lambda: P.polyadd([1.0]),
+            lambda: P.polyadd([1.0]),  # type: ignore[call-arg]
             MissingOptionError,
             "polyadd: missing .*; the arguments are c1, c2",
         ),
-        (lambda: fnp.polynomial.legendre.leg2poly(), MissingOptionError, "leg2poly: missing"),
-        (lambda: fnp.polynomial.laguerre.lagint(1.0, n=2), MissingOptionError, "lagint has no"),
+        (
+            lambda: fnp.polynomial.legendre.leg2poly(),  # type: ignore[call-arg]
+            MissingOptionError,
+            "leg2poly: missing",
+        ),
+        (
+            lambda: fnp.polynomial.laguerre.lagint(1.0, n=2),  # type: ignore[call-arg]
+            MissingOptionError,
+            "lagint has no",
+        ),
         (lambda: P.polyadd([], C), ShapeError, r"polyadd: coefficients .* the shape is \(0,\)"),
         (lambda: P.polymul(PLANE, C), ShapeError, "polymul: coefficients have to be on one axis"),
         (lambda: P.polyval(1.0, np.zeros((0, 2))), ShapeError, "polyval: .* on the first axis"),
