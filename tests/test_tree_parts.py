@@ -277,6 +277,8 @@ def test_stack_and_unstack_are_inverses():
     total, _ = fg.scan(lambda x, layer: (x + layer.weight.sum() * layer.bias, None), 0.0, stacked)
     assert total.item() == 0 + 3 + 8 + 15
     assert tree.unstack({}) == []
+    with pytest.raises(ShapeError, match="unstack"):
+        tree.unstack({"a": 1.0})
     with pytest.raises(TreeError, match=r"stack: trees\[1\].*expected"):
         tree.stack([{"a": 1.0}, {"b": 1.0}])
     with pytest.raises(

@@ -24,6 +24,7 @@ from funcgrad.errors import (
     StorageError,
     TreeError,
 )
+from funcgrad.io.digests import Digests
 from funcgrad.io.saving import digest_of_texts
 from tests.together import together
 
@@ -376,3 +377,13 @@ def test_only_files_are_replaced(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="not devices and pipes"):
         io.save(pipe, 1.0)
     assert pipe.is_fifo()
+
+
+def test_digests_stay_what_older_files_have() -> None:
+    with Digests() as digests:
+        digests.add("short", np.arange(1000, dtype=np.uint8))
+        digests.add("long", np.zeros(5 * 2**20, np.uint8))
+        assert digests.all() == {
+            "short": "19e2e5b2f14632aa8b71e0af4b9cd538",
+            "long": "a0c5a12fdf8c3129e118d742c0eb9313",
+        }

@@ -32,7 +32,8 @@ def pytest_configure() -> None:
     """In the emulated process, which loads this file as a plugin: ask for object files."""
     from funcgrad._backends.native.processor import Toolchain
 
-    Toolchain._compile = _asked  # type: ignore[method-assign]
+    toolchain: Any = Toolchain
+    toolchain._compile = _asked
 
 
 def _asked(tools: Any, text: str, level: int) -> bytes:

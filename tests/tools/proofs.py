@@ -113,7 +113,8 @@ ROWS: Final = (
         "{killed} of {mutants} by {tests}, {equivalent} others change nothing that a test can see:"
         " {packages}",
         "by hand",
-        "python -m tests.tools.mutation --project --in-packages 10 --report report.txt --record",
+        "python -m tests.tools.mutation --project --in-packages 6 --seed 1 --seconds 6"
+        " --report FILE --record",
     ),
     Row(
         "onnx",
