@@ -14,7 +14,7 @@ from examples.docs.building.page_process import run
 pytestmark = pytest.mark.slow
 
 CODES = (
-    "import sys\nprint('a')\nprint('b')\nprint('c', file=sys.stderr)\n1 + 1",
+    "import sys\nprint(sys._getframe().f_code.co_filename)\nprint('c', file=sys.stderr)\n1 + 1",
     "import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()",
     "class Drawn:\n    def _repr_svg_(self):\n        return '<svg></svg>'\n\nDrawn()",
     "import pickle\nassert pickle.loads(pickle.dumps(Drawn)) is Drawn\n_;",
@@ -33,7 +33,7 @@ def test_outputs_are_those_of_a_kernel(tmp_path: Path) -> None:
     result = run(page, str(tmp_path), 60)
     assert result.err is None
     printed, picture, drawn, nothing, failed = [cell.outputs for cell in page.cells]
-    assert [(o.name, o.text) for o in printed[:2]] == [("stdout", "a\nb\n"), ("stderr", "c\n")]
+    assert [(o.name, o.text) for o in printed[:2]] == [("stdout", "cell 1\n"), ("stderr", "c\n")]
     assert printed[2].output_type == "execute_result"
     assert printed[2].data == {"text/plain": "2"}
     assert [o.output_type for o in picture] == ["display_data"]

@@ -1,4 +1,4 @@
-"""Runs the cells of a page as a kernel does, and records what they print, show and raise.
+"""Runs the cells of a page as a kernel does, and records their outputs and errors.
 
 ``page_process.py`` starts it in a process of its own.
 """
@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from multiprocessing.connection import Connection
 from typing import Any
 
+from IPython.core.compilerop import CachingCompiler
 from IPython.core.displayhook import DisplayHook
 from IPython.core.displaypub import DisplayPublisher
 from IPython.core.interactiveshell import InteractiveShell
@@ -23,7 +24,7 @@ Output = dict[str, Any]
 
 
 class _Shown(DisplayPublisher):
-    """Records what a cell displays, such as pictures."""
+    """Records the displays of a cell, such as pictures."""
 
     def publish(
         self, data: Any, metadata: Any = None, source: Any = None, **_options: object
@@ -47,6 +48,13 @@ class _LastValue(DisplayHook):
 
     def finish_displayhook(self) -> None:
         self._is_active = False
+
+
+class _Cells(CachingCompiler):
+    """Names a cell by its position, as in "cell 3", for messages."""
+
+    def get_code_name(self, raw_code: str, transformed_code: str, number: int) -> str:
+        return f"cell {number}"
 
 
 class _Stream(io.TextIOBase):
@@ -73,6 +81,7 @@ class PageShell(InteractiveShell):
         The outputs of the last cell.
     """
 
+    compiler_class = Type(_Cells)
     display_pub_class = Type(_Shown)
     displayhook_class = Type(_LastValue)
 
