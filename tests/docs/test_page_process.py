@@ -58,7 +58,7 @@ def test_a_cell_that_fails_is_told(
     assert run(notebook("x = 1"), str(tmp_path), 60).err is None  # pages share nothing
     result = run(notebook(code), str(tmp_path), timeout)
     assert isinstance(result.err, kind)
-    assert code in result.exc_string
+    assert code in str(result.exc_string)
 
 
 def test_a_process_that_ends_is_told(tmp_path: Path) -> None:

@@ -76,11 +76,11 @@ def _fill(cells: Sequence[Any], folder: str, timeout: int) -> None:
         process.join()
 
 
-def _outputs(cell: Any, results: Connection, timeout: int) -> list[NotebookNode]:
+def _outputs(cell: Any, results: Connection, timeout: int) -> list[Any]:
     if not results.poll(timeout):
         raise CellTimeoutError(f"A cell took longer than {timeout} s:\n{cell.source}")
     try:
-        outputs = [from_dict(output) for output in results.recv()]
+        outputs: list[Any] = [from_dict(output) for output in results.recv()]
     except EOFError as error:
         raise DeadKernelError(f"The process ended in a cell:\n{cell.source}") from error
     failed = outputs and outputs[-1].output_type == "error"

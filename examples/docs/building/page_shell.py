@@ -26,6 +26,8 @@ Output = dict[str, Any]
 class _Shown(DisplayPublisher):
     """Records the displays of a cell, such as pictures."""
 
+    shell: PageShell
+
     def publish(
         self, data: Any, metadata: Any = None, source: Any = None, **_options: object
     ) -> None:
