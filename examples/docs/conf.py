@@ -30,6 +30,7 @@ extensions = [
     "jupyterlite_sphinx",
     "examples.docs.building.mathml",
     "examples.docs.building.package_pages",
+    "examples.docs.building.page_process",
     "examples.docs.building.reference",
 ]
 suppress_warnings = [
@@ -57,10 +58,7 @@ toc_object_entries_show_parents = "hide"
 
 os.environ["TQDM_DISABLE"] = "1"  # no progress bars among the results
 os.environ["MATPLOTLIBRC"] = str(HERE / "matplotlibrc")  # for the pictures of pages
-os.environ["IPYTHONDIR"] = str(MADE / "ipython")  # for errors on pages: the message only
-profile = MADE / "ipython" / "profile_default"
-profile.mkdir(parents=True, exist_ok=True)
-(profile / "ipython_kernel_config.py").write_text('c.InteractiveShell.xmode = "Minimal"\n')
+os.environ["IPYTHONDIR"] = str(MADE / "ipython")  # not the user's
 nb_execution_mode = "cache"
 nb_execution_in_temp = True  # pages write files
 nb_execution_raise_on_error = True

@@ -32,7 +32,7 @@ from funcgrad._hints.lookup import decorating
 from funcgrad._hooks.result_watch import WATCH
 from funcgrad._programs.equation import Params
 from funcgrad._programs.program import Program
-from funcgrad._programs.replays import replayed, replayed_params
+from funcgrad._programs.second_runs import replayed, replayed_params
 from funcgrad._transforms.arguments import call_values, check_function, values_of
 from funcgrad._transforms.auxiliary import WithAux
 from funcgrad._transforms.call import Call

@@ -33,14 +33,14 @@ class BracketJoin:
     axis : int
         The axis along which arrays are joined.
     ndim : int
-        The least number of axes; arrays with fewer get further ones.
+        The least number of axes; arrays with fewer get more, of size 1.
     place : int
         Where the axes of an array with fewer ones go: -1 behind the new axes, 0 before them.
 
     Raises
     ------
     ArgumentError
-        The text has another form: NumPy's "r" and "c" make matrices, which tensors are not.
+        The text has another form; NumPy's "r" and "c" would make matrices.
     ShapeError
         The arrays differ in size on another axis.
 

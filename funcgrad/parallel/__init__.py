@@ -1,8 +1,8 @@
 """Derivatives of functions of more data than one process can hold, computed by many workers.
 
-The workers belong to a ``concurrent.futures.Executor``: threads, processes, or a Dask cluster. They
-process chunks of data, and their results are summed in a fixed order. So the result is bit-for-bit
-the same with any number of workers, even if some die.
+The workers belong to a ``concurrent.futures.Executor``: threads, processes, or a Dask cluster. A
+list of devices works, too. Workers process chunks of data, and their results are summed in a fixed
+order. So the result is bit-for-bit the same with any number of workers, even if some die.
 
 >>> from concurrent.futures import ThreadPoolExecutor
 >>> import numpy as np

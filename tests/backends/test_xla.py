@@ -23,6 +23,7 @@ from funcgrad.scipy import linalg
 from funcgrad.tensor.tensor import wrap
 from funcgrad.testing.backend_programs import every_program
 from funcgrad.testing.operations.cases import Case
+from tests.backends.xla_calls import on_xla
 from tests.conformance import every_case, every_primitive
 from tests.together import together
 
@@ -49,13 +50,6 @@ def test_it_is_a_backend(kind: str) -> None:
 
 def test_some_kinds_of_programs() -> None:
     fg.testing.check_backend("xla", kinds=("choice", "guards"))
-
-
-def on_xla(f: Callable[..., Any], *args: Any) -> tuple[Any, Any]:
-    jitted = fg.jit(f, backend="xla")
-    result = jitted(*args)
-    assert not jitted.failures, jitted.failures[0].error
-    return jitted, result
 
 
 def assert_same(f: Callable[..., Any], *args: Any) -> None:

@@ -10,7 +10,7 @@ import pytest
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import debug, errors
-from tests.backends.test_xla import on_xla
+from tests.backends.xla_calls import on_xla
 
 pytest.importorskip("jax")
 

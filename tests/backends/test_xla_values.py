@@ -12,7 +12,7 @@ from numpy.testing import assert_array_equal
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import errors, sparse
-from tests.backends.test_xla import on_xla
+from tests.backends.xla_calls import on_xla
 
 pytest.importorskip("jax")
 

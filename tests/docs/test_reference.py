@@ -46,6 +46,15 @@ def test_every_exception_has_a_page() -> None:
         assert f".. autoexception:: funcgrad.errors.{name}\n" in PAGES[f"errors/{name}"]
 
 
+def test_the_page_of_an_exception_has_an_example_and_its_repair() -> None:
+    without = {name for name in fg.errors.__all__ if "This fails:" not in PAGES[f"errors/{name}"]}
+    others = {"FuncgradError", "MissingPackageError", "WorkerError"}
+    assert without == others | {name for name in fg.errors.__all__ if name.endswith("Warning")}
+    page = PAGES["errors/ShapeError"]
+    assert page.count(".. code-block:: python") == 2
+    assert "../troubleshooting.html#shapeerror-sizes-do-not-fit" in page
+
+
 def test_a_name_that_is_exported_twice_is_described_once() -> None:
     by_path = {entry.path: entry for entry in all_entries()}
     alias = by_path["funcgrad.nn.tanh"]

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 TROUBLESHOOTING = Path(__file__).parents[1] / "troubleshooting.md"
 
+_CELL = re.compile(r"(?ms)^```\{code-cell\}\n(?::[^\n]*\n)*(.*?)^```$")
+
 FOLDERS = ("reference", "errors")
 """Folders of the site's source that hold nothing else than these pages."""
 
@@ -235,18 +237,24 @@ def _described(entry: Entry) -> str:
         return f"\n.. py:{role}:: {entry.path}\n\n   {_summary(entry)}\n"
     members = "   :members:\n" if role in ("class", "exception") else ""
     if role == "exception":  # users catch it as the built-in exception
-        members += f"   :show-inheritance:\n\n   An example, and its repair: {_repair(entry)}.\n"
+        members += "   :show-inheritance:\n\n" + indent(_repair(entry), "   ")
     return f"{_index(entry)}\n.. auto{role}:: {entry.path}\n{members}"
 
 
 def _repair(entry: Entry) -> str:
-    """A link to the example of an error, by the anchor of its heading."""
+    """An example of an error and its repair, from the page of all errors, and a link to it."""
     name = entry.path.rpartition(".")[2]
-    found = re.search(rf"^### ({name}: .*)", TROUBLESHOOTING.read_text("utf-8"), re.MULTILINE)
-    if found is None:
-        return ":doc:`/troubleshooting`"
-    anchor = re.sub(r"[^\w -]", "", found[1].lower()).replace(" ", "-")
-    return f"`Troubleshooting <../troubleshooting.html#{anchor}>`__"
+    others = "Warnings" if issubclass(entry.value, Warning) else "Errors without an example"
+    text = TROUBLESHOOTING.read_text("utf-8")
+    found = re.search(rf"(?ms)^### ({name}: [^\n]*)\n(.*?)^##", text)
+    heading, example = found.groups() if found else (others, "")
+    anchor = re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
+    example = _CELL.sub(lambda cell: ".. code-block:: python\n\n" + indent(cell[1], "   "), example)
+    example = re.sub(r"\{([\w:]+)\}`", r":\1:`", example)
+    link = f"`Troubleshooting <../troubleshooting.html#{anchor}>`__"
+    if not found:
+        return f"More: {link}.\n"
+    return f"This fails:\n{example}\nThe message, the imports and ``t``: {link}.\n"
 
 
 def _index(entry: Entry) -> str:

@@ -19,6 +19,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from funcgrad._backends.array_code.array_writer import Array
 from funcgrad._backends.array_code.ufunc_algebra import Element, Number, UfuncAlgebra
 from funcgrad._backends.xla.xla_writer import XlaWriter
 from funcgrad._core.specs import Shape, Spec
@@ -114,7 +115,7 @@ class XlaAlgebra(UfuncAlgebra):
             return operands[0]
         return self._of(_LAX.get(name, name), arrays)
 
-    def _fitting(self, x: Any, shape: Shape) -> Any:
+    def _fitting(self, x: Array, shape: Shape) -> Array:
         """An operand of a function of arrays, whose rank is the result's or 0.
 
         A constant of one number has no axes: as an array it would be carried through loops.
@@ -123,7 +124,7 @@ class XlaAlgebra(UfuncAlgebra):
             return x.reshape(())
         return self.writer.expanded(x, shape) if x.shape else x
 
-    def _spread(self, *operands: Any) -> list[Any]:
+    def _spread(self, *operands: Array) -> list[Array]:
         """Operands in the shape of the result, since a selection takes no numbers."""
         shape = np.broadcast_shapes(*[x.shape for x in operands])
         return [self.writer.expanded(x, shape) for x in operands]
@@ -156,18 +157,18 @@ class XlaAlgebra(UfuncAlgebra):
                 return lax.select(lax.eq(other, zero), lax.full_like(other, 0), other)
         return lax.add(x, y)
 
-    def _multiply(self, x: Any, y: Any) -> Any:
+    def _multiply(self, x: Array, y: Array) -> Array:
         lax = self.writer.lax
         if x.dtype.kind == "b":
             return lax.bitwise_and(x, y)
         return lax.mul(self._fixed(x), self._fixed(y))
 
-    def _divide(self, x: Any, y: Any) -> Any:
+    def _divide(self, x: Array, y: Array) -> Array:
         out = self.writer.lax.div(self._fixed(x), self._fixed(y))
         self._quotients[id(out)] = out
         return out
 
-    def _fixed(self, x: Any) -> Any:
+    def _fixed(self, x: Array) -> Array:
         """A factor or a divisor, computed as it is written.
 
         XLA multiplies constants, and divisors, with each other first, which may leave the range.
@@ -177,7 +178,7 @@ class XlaAlgebra(UfuncAlgebra):
         return x
 
     def _cosh(self, x: Any) -> Any:
-        """By one exponential of half the number; XLA takes two, of numbers that it rounds."""
+        """By one exponential of half the number; XLA takes two, of rounded ones."""
         lax = self.writer.lax
         if x.dtype.char not in "fd":
             return lax.cosh(x)
@@ -185,7 +186,7 @@ class XlaAlgebra(UfuncAlgebra):
         half = lax.mul(root, lax.mul(root, x.dtype.type(0.5)))
         return lax.add(half, lax.div(x.dtype.type(0.25), half))
 
-    def _extremum(self, name: str, x: Any, y: Any) -> Any:
+    def _extremum(self, name: str, x: Array, y: Array) -> Array:
         """The greater or lesser complex number; a number that is NaN, the first if both are."""
         lax = self.writer.lax
         x, y = self._spread(x, y)
@@ -194,7 +195,7 @@ class XlaAlgebra(UfuncAlgebra):
             out = lax.select(lax.ne(z, z), z, out)
         return out
 
-    def _on_side(self, out: Any, x: Any, axis: str, sign: int) -> Any:
+    def _on_side(self, out: Array, x: Array, axis: str, sign: int) -> Array:
         """Complex numbers whose parts along an axis have the signs of the parts of x, or opposite
         ones."""
         lax = self.writer.lax
@@ -237,7 +238,7 @@ class XlaAlgebra(UfuncAlgebra):
         size = lax.abs(x) if x.dtype.kind == "i" else x
         return lax.convert_element_type(lax.population_count(size), np.uint8)
 
-    def _gcd(self, x: Any, y: Any) -> Any:
+    def _gcd(self, x: Array, y: Array) -> Array:
         """By unsigned integers: only they have the absolute value of the least integer."""
         lax, dtype, wide = self.writer.lax, x.dtype, np.dtype(f"u{x.dtype.itemsize}")
         if dtype.kind == "i":
@@ -280,7 +281,7 @@ class XlaAlgebra(UfuncAlgebra):
         vanishes = lax.bitwise_and(lax.eq(x, zero), lax.gt(lax.real(y), lax.real(zero)))
         return lax.select(vanishes, zero, out)
 
-    def _whole_power(self, x: Any, y: Any) -> Any:
+    def _whole_power(self, x: Array, y: Array) -> Array:
         """A power of integers, by squares; what overflows wraps."""
         lax = self.writer.lax
         if isinstance(y, np.ndarray) and not y.shape and y >= 0:
@@ -299,7 +300,7 @@ class XlaAlgebra(UfuncAlgebra):
 
         return lax.while_loop(goes_on, step, (x, y, lax.full_like(x, 1)))[2]
 
-    def _floor_divide(self, x: Any, y: Any) -> Any:
+    def _floor_divide(self, x: Array, y: Array) -> Array:
         lax, divide = self.writer.lax, self.writer.jax.numpy.floor_divide
         if x.dtype.kind not in "iu":
             return divide(x, y)

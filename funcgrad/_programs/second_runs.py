@@ -23,7 +23,8 @@ from funcgrad._programs.program import Program
 
 def replayed(program: Program) -> Program:
     """The program, as it runs where it will run again; the same object if it has no such loop."""
-    return program.derived("replayed", lambda: _replayed(program))
+    changed: Program | None = program.derived("replayed", lambda: _replayed(program))
+    return program if changed is None else changed
 
 
 def replayed_params(operation: Primitive, params: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -39,10 +40,10 @@ def replayed_params(operation: Primitive, params: Mapping[str, Any]) -> Mapping[
     }
 
 
-def _replayed(program: Program) -> Program:
+def _replayed(program: Program) -> Program | None:
     equations = tuple(map(_equation, program.equations))
     if all(new is old for new, old in zip(equations, program.equations, strict=True)):
-        return program
+        return None  # itself would be a cycle
     return replace(program, equations=equations)
 
 
