@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -29,6 +29,9 @@ from funcgrad.nn.positions import rotary
 from funcgrad.numpy.options import integer, natural, real_number
 from funcgrad.random.philox import as_shape
 from funcgrad.tensor.tensor import Tensor, wrap
+
+if TYPE_CHECKING:
+    from funcgrad._backends.devices.placement import DeviceLike
 
 
 @pytree
@@ -69,11 +72,18 @@ class KVCache:
 
     @classmethod
     def empty(
-        cls, heads: Shape, capacity: int, features: int, *, dtype: DTypeLike = np.float64
+        cls,
+        heads: Shape,
+        capacity: int,
+        features: int,
+        *,
+        dtype: DTypeLike = np.float64,
+        device: DeviceLike | None = None,
     ) -> KVCache:
         """Make an empty cache for heads of the shape ``(..., heads)``."""
         sizes = as_shape(heads, "KVCache.empty")
-        zeros = fnp.zeros(as_shape((*sizes, capacity, features), "KVCache.empty"), dtype)
+        shape = as_shape((*sizes, capacity, features), "KVCache.empty")
+        zeros = fnp.zeros(shape, dtype, device=device)
         return cls(zeros, zeros, wrap(np.int64(0)))
 
     def append(self, keys: ArrayLike, values: ArrayLike) -> KVCache:
@@ -244,7 +254,10 @@ class MultiHeadAttention:
         size = self.query.weight.shape[-1] // self.heads
         heads = self.key.weight.shape[-1] // size
         sizes = as_shape(batch, "MultiHeadAttention.cache")
-        return KVCache.empty((*sizes, heads), capacity, size, dtype=self.key.weight.dtype)
+        weight = self.key.weight
+        return KVCache.empty(
+            (*sizes, heads), capacity, size, dtype=weight.dtype, device=weight.device
+        )
 
     def __call__(
         self,

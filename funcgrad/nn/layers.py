@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from types import MappingProxyType
-from typing import Any, SupportsIndex, overload
+from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -42,8 +42,18 @@ from funcgrad.nn.layer_parts import (
     function_option,
     split_key,
 )
-from funcgrad.numpy.options import integer, natural, real_number, sequence
+from funcgrad.numpy.options import (
+    checked_device,
+    integer,
+    natural,
+    placed,
+    real_number,
+    sequence,
+)
 from funcgrad.tensor.tensor import Tensor, wrap
+
+if TYPE_CHECKING:
+    from funcgrad._backends.devices.placement import DeviceLike
 
 Initializer = Callable[..., Tensor]
 
@@ -89,7 +99,7 @@ class Linear:
     ) -> Linear:
         """Draw the weight with an initializer, and start with a bias of 0."""
         sizes = natural(inputs, "Linear.init", "inputs"), natural(outputs, "Linear.init", "outputs")
-        offsets = zeros(None, sizes[1], dtype) if bias else None
+        offsets = zeros(key, sizes[1], dtype) if bias else None
         return cls(drawn(initializer, key, sizes, dtype, "Linear.init"), offsets)
 
     def __call__(self, x: ArrayLike) -> Tensor:
@@ -399,11 +409,13 @@ class PReLU:
         slope: float = 0.25,
         axis: int = 1,
         dtype: DTypeLike = np.float64,
+        device: DeviceLike | None = None,
     ) -> PReLU:
         """Start with one slope for all elements, or one for each channel."""
+        chosen = checked_device(device, "PReLU.init")
         shape = () if channels is None else (natural(channels, "PReLU.init", "channels"),)
         start = real_number(slope, "PReLU.init", "slope")
-        return cls(start * ones(None, shape, dtype), axis)
+        return cls(placed(start * ones(None, shape, dtype), chosen, "PReLU.init"), axis)
 
     def __call__(self, x: ArrayLike) -> Tensor:
         """Apply the layer to an array of any shape that has the channels.

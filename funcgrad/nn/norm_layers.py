@@ -4,12 +4,13 @@
 >>> LayerNorm.init(3)(fg.tensor([1.0, 2.0, 3.0])).shape
 (3,)
 
-Nothing is drawn, so ``init`` takes no key.
+Nothing is drawn, so ``init`` takes no key; arrays are on the host unless it gets a ``device``.
 """
 
 from __future__ import annotations
 
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -32,8 +33,11 @@ from funcgrad.nn.normalization import (
     standardized,
     widened,
 )
-from funcgrad.numpy.options import integer, natural, real_number
+from funcgrad.numpy.options import checked_device, integer, natural, placed, real_number
 from funcgrad.tensor.tensor import Tensor, wrap
+
+if TYPE_CHECKING:
+    from funcgrad._backends.devices.placement import DeviceLike
 
 
 @pytree
@@ -64,11 +68,16 @@ class LayerNorm:
     @classmethod
     @answering
     def init(
-        cls, features: int, *, epsilon: float = 1e-5, dtype: DTypeLike = np.float64
+        cls,
+        features: int,
+        *,
+        epsilon: float = 1e-5,
+        dtype: DTypeLike = np.float64,
+        device: DeviceLike | None = None,
     ) -> LayerNorm:
         """Start with a scale of 1 and a bias of 0."""
         size = _count(features, "LayerNorm", "features")
-        return cls(ones(None, size, dtype), zeros(None, size, dtype), epsilon)
+        return cls(*_scale_and_bias(size, dtype, device, "LayerNorm"), epsilon)
 
     def __call__(self, x: ArrayLike) -> Tensor:
         """Normalize an array of shape ``(..., features)``."""
@@ -102,10 +111,16 @@ class RMSNorm:
     @classmethod
     @answering
     def init(
-        cls, features: int, *, epsilon: float = 1e-6, dtype: DTypeLike = np.float64
+        cls,
+        features: int,
+        *,
+        epsilon: float = 1e-6,
+        dtype: DTypeLike = np.float64,
+        device: DeviceLike | None = None,
     ) -> RMSNorm:
         """Start with a scale of 1."""
-        return cls(ones(None, _count(features, "RMSNorm", "features"), dtype), epsilon)
+        size = _count(features, "RMSNorm", "features")
+        return cls(_scale_and_bias(size, dtype, device, "RMSNorm")[0], epsilon)
 
     def __call__(self, x: ArrayLike) -> Tensor:
         """Normalize an array of shape ``(..., features)``."""
@@ -155,10 +170,12 @@ class GroupNorm:
         epsilon: float = 1e-5,
         axis: int = 1,
         dtype: DTypeLike = np.float64,
+        device: DeviceLike | None = None,
     ) -> GroupNorm:
         """Start with a scale of 1 and a bias of 0."""
         size = _count(channels, "GroupNorm", "channels")
-        return cls(ones(None, size, dtype), zeros(None, size, dtype), groups, epsilon, axis)
+        parts = _scale_and_bias(size, dtype, device, "GroupNorm")
+        return cls(*parts, groups, epsilon, axis)
 
     def __call__(self, x: ArrayLike) -> Tensor:
         """Normalize an array of shape ``(batch, channels, *sizes)``."""
@@ -242,10 +259,12 @@ class BatchNorm:
         epsilon: float = 1e-5,
         axis: int = 1,
         dtype: DTypeLike = np.float64,
+        device: DeviceLike | None = None,
     ) -> BatchNorm:
         """Start with a scale of 1 and a bias of 0."""
         size = _count(channels, "BatchNorm", "channels")
-        return cls(ones(None, size, dtype), zeros(None, size, dtype), momentum, epsilon, axis)
+        parts = _scale_and_bias(size, dtype, device, "BatchNorm")
+        return cls(*parts, momentum, epsilon, axis)
 
     def init_state(self) -> BatchStatistics:
         """Return the statistics before training: means 0, variances 1; not in half precision."""
@@ -313,6 +332,16 @@ class BatchNorm:
 
     def _scaled(self, normal: Tensor, shape: tuple[int, ...]) -> Tensor:
         return scaled(normal, self.scale.reshape(shape), self.bias.reshape(shape), "BatchNorm")
+
+
+def _scale_and_bias(
+    size: int, dtype: DTypeLike, device: DeviceLike | None, layer: str
+) -> tuple[Tensor, Tensor]:
+    """A scale of 1 and a bias of 0, on a device if one is named."""
+    name = f"{layer}.init"
+    chosen = checked_device(device, name)
+    scale, bias = [placed(make(None, size, dtype), chosen, name) for make in (ones, zeros)]
+    return scale, bias
 
 
 def _count(size: int, layer: str, name: str) -> int:

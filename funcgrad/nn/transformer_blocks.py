@@ -127,7 +127,8 @@ class TransformerBlock:
         units = 4 * features if hidden is None else natural(hidden, "TransformerBlock", "hidden")
         sizes = (features, units, features)
         network = MLP.init(second, sizes, activation=activation, bias=bias, dtype=dtype)
-        first_norm, second_norm = [norm.init(features, dtype=dtype) for _ in range(2)]
+        made: dict[str, Any] = {"dtype": dtype, "device": first.device}
+        first_norm, second_norm = [norm.init(features, **made) for _ in range(2)]
         return cls(attention, network, first_norm, second_norm, norm_first, dropout)
 
     def cache(self, capacity: int, batch: Shape = ()) -> KVCache:

@@ -85,8 +85,11 @@ def _backends() -> tuple[DeviceBackend, ...]:
     return xla_devices()
 
 
-def device_of(device: DeviceLike, operation: str, calls_host: bool = True) -> Device:
+def device_of(device: DeviceLike, operation: str, calls_host: bool | None = None) -> Device:
     """Find a device by its name; a device, or a backend that is one, is taken as it is.
+
+    By default operations that it lacks are computed on the host, unless values of the device that
+    is passed refuse that.
 
     Raises
     ------
@@ -96,7 +99,9 @@ def device_of(device: DeviceLike, operation: str, calls_host: bool = True) -> De
         The device needs a package that is not installed.
     """
     if isinstance(device, Device):
+        calls_host = device.calls_host if calls_host is None else calls_host
         return _KNOWN.host if device.backend is None else _KNOWN.device(device.backend, calls_host)
+    calls_host = calls_host is not False
     if not isinstance(device, str):
         missing = [member for member in _MEMBERS if not hasattr(device, member)]
         if missing or isinstance(device, type):
