@@ -19,7 +19,7 @@ from funcgrad._core.pytree_class import pytree, static_field
 from funcgrad._core.specs import Shape
 from funcgrad._core.trace import RAW, concrete
 from funcgrad._core.users_values import ArrayLike, operand
-from funcgrad._hints.lookup import answering
+from funcgrad._hints.lookup import answering, answering_as
 from funcgrad.errors import ArgumentError, ShapeError
 from funcgrad.nn.attention import attention
 from funcgrad.nn.dropout import UNSAID, Key, checked_rate, said_key, training_key
@@ -259,6 +259,7 @@ class MultiHeadAttention:
             (*sizes, heads), capacity, size, dtype=weight.dtype, device=weight.device
         )
 
+    @answering_as("MultiHeadAttention")
     def __call__(
         self,
         x: ArrayLike,

@@ -28,7 +28,7 @@ import funcgrad.numpy as fnp
 from funcgrad._core.pytree_class import pytree, static_field
 from funcgrad._core.specs import Shape, dtype_of, normalize_axis
 from funcgrad._core.users_values import ArrayLike, operand
-from funcgrad._hints.lookup import answering
+from funcgrad._hints.lookup import answering, answering_as
 from funcgrad.errors import ArgumentError, DtypeError, FunctionError, ShapeError
 from funcgrad.nn.activations import leaky_relu, relu
 from funcgrad.nn.dropout import UNSAID, Key, checked_rate, dropout, said_key, training_key
@@ -40,16 +40,10 @@ from funcgrad.nn.layer_parts import (
     features_of,
     first_state,
     function_option,
+    made_on,
     split_key,
 )
-from funcgrad.numpy.options import (
-    checked_device,
-    integer,
-    natural,
-    placed,
-    real_number,
-    sequence,
-)
+from funcgrad.numpy.options import integer, natural, real_number, sequence
 from funcgrad.tensor.tensor import Tensor, wrap
 
 if TYPE_CHECKING:
@@ -191,6 +185,7 @@ class Dropout:
         check_leaves(self)
         checked_rate(self.rate, "Dropout")
 
+    @answering_as("Dropout")
     def __call__(self, x: ArrayLike, *, key: Key = UNSAID) -> Tensor:
         """Drop elements with a key; drop nothing with ``key=None``.
 
@@ -293,6 +288,7 @@ class Sequential:
         """Return the states of all layers before training."""
         return tuple([first_state(layer) for layer in self.layers])
 
+    @answering_as("Sequential")
     def __call__(self, x: Any, state: Any = None, *, key: Key = UNSAID) -> Any:
         """Apply the layers, with their states after training."""
         return self._through(x, state, key, training=False)[0]
@@ -346,6 +342,7 @@ class Residual:
         """Return the state of the layer before training."""
         return first_state(self.layer)
 
+    @answering_as("Residual")
     def __call__(self, x: Any, state: Any = None, *, key: Key = UNSAID) -> Any:
         """Apply the layer, and add the input.
 
@@ -412,10 +409,9 @@ class PReLU:
         device: DeviceLike | None = None,
     ) -> PReLU:
         """Start with one slope for all elements, or one for each channel."""
-        chosen = checked_device(device, "PReLU.init")
         shape = () if channels is None else (natural(channels, "PReLU.init", "channels"),)
         start = real_number(slope, "PReLU.init", "slope")
-        return cls(placed(start * ones(None, shape, dtype), chosen, "PReLU.init"), axis)
+        return cls(*made_on(device, "PReLU.init", start * ones(None, shape, dtype)), axis)
 
     def __call__(self, x: ArrayLike) -> Tensor:
         """Apply the layer to an array of any shape that has the channels.

@@ -18,12 +18,12 @@ from numpy.typing import DTypeLike
 import funcgrad.numpy as fnp
 from funcgrad._core.pytree_class import pytree, static_field
 from funcgrad._core.users_values import ArrayLike
-from funcgrad._hints.lookup import answering
+from funcgrad._hints.lookup import answering, answering_as
 from funcgrad._primitives.logits import real_value
 from funcgrad._transforms.stop import stop_gradient
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
 from funcgrad.nn.initializers import ones, zeros
-from funcgrad.nn.layer_parts import check_leaves, features_of
+from funcgrad.nn.layer_parts import check_leaves, features_of, made_on
 from funcgrad.nn.normalization import (
     checked_epsilon,
     group_norm,
@@ -33,7 +33,7 @@ from funcgrad.nn.normalization import (
     standardized,
     widened,
 )
-from funcgrad.numpy.options import checked_device, integer, natural, placed, real_number
+from funcgrad.numpy.options import integer, natural, real_number
 from funcgrad.tensor.tensor import Tensor, wrap
 
 if TYPE_CHECKING:
@@ -271,6 +271,7 @@ class BatchNorm:
         wide = widened(self.scale)
         return BatchStatistics(fnp.zeros_like(wide), fnp.ones_like(wide))
 
+    @answering_as("BatchNorm")
     def __call__(self, x: ArrayLike, stats: BatchStatistics | None = None) -> Tensor:
         """Normalize an array by the running statistics.
 
@@ -338,9 +339,8 @@ def _scale_and_bias(
     size: int, dtype: DTypeLike, device: DeviceLike | None, layer: str
 ) -> tuple[Tensor, Tensor]:
     """A scale of 1 and a bias of 0, on a device if one is named."""
-    name = f"{layer}.init"
-    chosen = checked_device(device, name)
-    scale, bias = [placed(make(None, size, dtype), chosen, name) for make in (ones, zeros)]
+    arrays = ones(None, size, dtype), zeros(None, size, dtype)
+    scale, bias = made_on(device, f"{layer}.init", *arrays)
     return scale, bias
 
 

@@ -17,7 +17,7 @@ from numpy.typing import DTypeLike
 from funcgrad._core.pytree_class import pytree, static_field
 from funcgrad._core.specs import Shape
 from funcgrad._core.users_values import ArrayLike, operand
-from funcgrad._hints.lookup import answering
+from funcgrad._hints.lookup import answering, answering_as
 from funcgrad.errors import ArgumentError
 from funcgrad.nn.activations import gelu
 from funcgrad.nn.attention_layers import KVCache, MultiHeadAttention
@@ -135,6 +135,7 @@ class TransformerBlock:
         """Make an empty cache for a batch of the shape ``batch``."""
         return self.attention.cache(capacity, batch)
 
+    @answering_as("TransformerBlock")
     def __call__(
         self,
         x: ArrayLike,

@@ -128,6 +128,23 @@ def device_of(device: DeviceLike, operation: str, calls_host: bool | None = None
     raise DeviceError(f"{operation}: there is no device {device!r}. The devices are {names}.")
 
 
+def pickled_device(name: str, calls_host: bool) -> Device:
+    """The device of a tensor that is unpickled.
+
+    Raises
+    ------
+    DeviceError, MissingPackageError
+        The device does not exist here.
+    """
+    try:
+        return device_of(name, "unpickling", calls_host)
+    except (DeviceError, MissingPackageError) as error:
+        raise type(error)(
+            f"{error} A pickle goes back to the device of its tensors: pickle fg.get(tree), or"
+            " write fg.io.save(path, tree) there, and here fg.io.load(path, device=...)."
+        ) from None
+
+
 def _of(backend: DeviceBackend) -> Device:
     return _KNOWN.device(backend, True)
 
