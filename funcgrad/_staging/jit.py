@@ -158,8 +158,8 @@ class Jitted(DirectlyCalled, Generic[P, R]):
         argument_types = tuple([argument_type(value) for value in values])
         parts = parts_of(structure)
         device = self._at.of(values, structure)
-        types = types_at(device, argument_types)
-        variants = self._signature((structure, parts, tuple([arg[:2] for arg in static]), types))
+        kinds = types_at(device, argument_types)
+        variants = self._signature((structure, parts, tuple([arg[:2] for arg in static]), kinds))
         inputs = values if device is None else device.inputs("jit", values)
         result: R = variants.run(inputs)
         if result is MISS:

@@ -411,7 +411,8 @@ class PReLU:
         """Start with one slope for all elements, or one for each channel."""
         shape = () if channels is None else (natural(channels, "PReLU.init", "channels"),)
         start = real_number(slope, "PReLU.init", "slope")
-        return cls(*made_on(device, "PReLU.init", start * ones(None, shape, dtype)), axis)
+        (slopes,) = made_on(device, "PReLU.init", start * ones(None, shape, dtype))
+        return cls(slopes, axis)
 
     def __call__(self, x: ArrayLike) -> Tensor:
         """Apply the layer to an array of any shape that has the channels.

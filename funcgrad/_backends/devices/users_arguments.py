@@ -88,7 +88,8 @@ def _remedy_around(frame: FrameType | None, device: str) -> str:
             return ""
         values = list(map(_value_of, leaves))
         if values and all(type(x) in RAW for x in values):
-            starts.append((any(np.ndim(x) for x in values), argument, value))
+            has_array = any(isinstance(x, np.ndarray) and x.ndim for x in values)
+            starts.append((has_array, argument, value))
     if not starts:
         return ""
     _, argument, start = max(starts, key=lambda named: named[0])  # the first of several
