@@ -158,7 +158,7 @@ class Device(Trace):
         return leaf if type(leaf) in NUMBERS else self.place(leaf)
 
     def constant(self, raw: Raw) -> Value:
-        """A constant on this device; numbers are copied there once."""
+        """A constant on this device; one without axes is copied there once."""
         array = np.asarray(raw)
         if array.ndim:
             return self.place(raw)
