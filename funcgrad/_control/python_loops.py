@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import index as as_index
 from typing import Any
 
+import numpy as np
+
 from funcgrad._control.carry import (
     CarrySpecs,
     alike,
@@ -25,7 +27,7 @@ from funcgrad._control.values import LoopSteps, stacked
 from funcgrad._core import pytrees
 from funcgrad._core.pytrees import Structure
 from funcgrad._core.specs import Spec, shape_of
-from funcgrad._core.trace import Value, concrete
+from funcgrad._core.trace import Value, concrete, device_below
 from funcgrad._core.users_values import REFUSALS, explained
 from funcgrad._primitives.index_keys import Key
 from funcgrad._primitives.structural import reshape, view
@@ -109,6 +111,23 @@ class ScannedArrays:
         """Return the slices of one step as the tree that the user's function gets."""
         return pytrees.unflatten(self.structure, [wrap(value) for value in values])
 
+    def check_place(self, *results: Any) -> None:
+        """Refuse a user's arrays of the host if the results of a step are on a device.
+
+        Their slices may be numbers, which an operation takes along.
+
+        Raises
+        ------
+        DeviceError
+            The user passed an array of the host.
+        """
+        if not any(type(concrete(value)) is np.ndarray for value in self.values):
+            return
+        for leaf in pytrees.flatten(results)[0]:
+            device = device_below(leaf) if isinstance(leaf, Tensor) else None
+            if device is not None:
+                device.refuse_arguments(self.operation)
+
     def at(self, step: int) -> Any:
         """Return the slices of one step."""
         return self.tree([value[step] for value in self.values])
@@ -147,6 +166,8 @@ def looped(
         else:
             carry, y = out
             ys.append(y)
+        if len(ys) == 1:
+            slices.check_place(carry, ys)
     if reverse:
         ys.reverse()
     return carry, _stacked(operation, ys)

@@ -118,7 +118,7 @@ class Trace:
         Whether the value inside a tracer holds all examples of a batch along axis 0.
     is_remote : bool
         Whether its tensors are kept outside of main memory, so that staging leaves them out. It
-        then has a method ``constant``, from a raw value to a tensor.
+        then has the methods ``constant``, from a raw value to a tensor, and ``refuse_arguments``.
     """
 
     __slots__ = ("level",)
@@ -128,6 +128,7 @@ class Trace:
     is_batch: bool = False
     is_remote: bool = False
     constant: Callable[[Raw], Value]
+    refuse_arguments: Callable[[str], None]
 
     def __init__(self, level: int) -> None:
         self.level = level

@@ -21,7 +21,7 @@ from funcgrad._core import pytrees
 from funcgrad._core.primitive import DISCRETE, Differential, Linearized, Primitive
 from funcgrad._core.specs import Shape, Spec, is_inexact, shape_of, spec_of
 from funcgrad._core.structure.structures import FOREIGN
-from funcgrad._core.trace import NUMBERS, Raw, TracedValue, Value, concrete
+from funcgrad._core.trace import NUMBERS, Raw, TracedValue, Value, concrete, is_followed
 from funcgrad._core.users_values import freeze, in_native_order, read_only, with_apart
 from funcgrad._primitives.broadcasting import broadcast_to
 from funcgrad._primitives.reduction import reduce_sum
@@ -136,7 +136,7 @@ class ForeignOperation:
         ]
 
     def _checked_leaf(self, leaf: Any, spec: Spec, path: str) -> Array:
-        if isinstance(leaf, TracedValue) and getattr(leaf, "_trace", None) is not None:
+        if isinstance(leaf, TracedValue) and is_followed(leaf):
             raise LeafError(
                 f"{self.at()}: result{path} is a traced value that the function closes over. Make"
                 " it an argument, so that the function gets a NumPy array."

@@ -141,6 +141,19 @@ def answering(function: F, name: str = "", decorates: bool = False) -> F:
     return answered  # type: ignore[return-value]  # it takes and returns what the function does
 
 
+def answering_as(name: str) -> Callable[[F], F]:
+    """Make the decorator ``answering`` for a method that users know by another name.
+
+    >>> @answering_as("Layer")
+    ... def __call__(x): ...
+    >>> __call__(1, training=True)
+    Traceback (most recent call last):
+    ...
+    funcgrad.errors.MissingOptionError: Layer has no option training: the arguments are x.
+    """
+    return lambda function: answering(function, name)
+
+
 def decorating(transformation: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a transformation of ``f``: it is a decorator, with options and without.
 

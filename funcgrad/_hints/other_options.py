@@ -232,6 +232,11 @@ OPTIONS: Final[tuple[Row, ...]] = (
     ("ctc_loss", "log_epsilon", _NEEDLESS),
     ("dice_loss", "apply_softmax", "predictions are probabilities, such as fg.nn.softmax(logits)"),
     ("leaky_relu", "alpha slope", "negative_slope="),
+    (
+        "BatchNorm Dropout MultiHeadAttention Residual Sequential TransformerBlock",
+        "training train is_training inference deterministic use_running_average",
+        "y, state = layer.train(x, state) is the call in training, layer(x, state) afterwards",
+    ),
     # Functions of arrays.
     ("var std", "unbiased", "ddof=1 divides by n - 1, and ddof=0, the default, by n"),
     ("sort argsort", "key", "fnp.argsort(keys) are positions: x[fnp.argsort(keys)]"),

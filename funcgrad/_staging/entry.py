@@ -40,7 +40,7 @@ from funcgrad._backends.interface import MISS, Compiled
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._base.floating_errors import ERROR_STATE, quiet
 from funcgrad._core.pytrees import Structure
-from funcgrad._core.trace import RAW, Value
+from funcgrad._core.trace import NUMBERS, RAW, Trace, Value
 from funcgrad._core.users_values import GREATEST, LEAST, REFUSALS, freeze
 from funcgrad._programs.program import Program
 from funcgrad._staging.generated import Body
@@ -86,6 +86,18 @@ def argument_type(value: Value) -> ArgumentType:
     if type(value) is Resident:
         return value.shape, value.dtype.char, value._trace
     return (value.shape, value.dtype.char) if type(value) is np.ndarray else type(value)
+
+
+def types_at(device: Trace | None, types: tuple[ArgumentType, ...]) -> tuple[ArgumentType, ...]:
+    """The kinds of values that a device takes along: scalars of the host are as its own.
+
+    So a count that begins on the host, and comes back from the device, needs one program.
+    """
+    if device is None:
+        return types
+    is_scalar = [isinstance(kind, type) and kind not in NUMBERS for kind in types]
+    pairs = zip(types, is_scalar, strict=True)
+    return tuple([((), np.dtype(kind).char, device) if there else kind for kind, there in pairs])
 
 
 def write_entry(form: Form, signature: Any) -> Callable[[Any, Any], Any] | None:

@@ -44,7 +44,7 @@ from funcgrad._programs.suspicious import warn_of_loops
 from funcgrad._staging import eagerness
 from funcgrad._staging.capture import Capture
 from funcgrad._staging.derived import Run, by_numpy
-from funcgrad._staging.entry import Form, argument_type, write_entry
+from funcgrad._staging.entry import Form, argument_type, types_at, write_entry
 from funcgrad._staging.lowered import Failure, Lowered, lowered
 from funcgrad._staging.placed import Whereabouts, device_of_values, is_placed
 from funcgrad._staging.signature import Signature, make_variant
@@ -157,9 +157,9 @@ class Jitted(DirectlyCalled, Generic[P, R]):
             return self._inside(args, kwargs, values, structure)
         argument_types = tuple([argument_type(value) for value in values])
         parts = parts_of(structure)
-        key = structure, parts, tuple([arg[:2] for arg in static]), argument_types
-        variants = self._signature(key)
         device = self._at.of(values, structure)
+        kinds = types_at(device, argument_types)
+        variants = self._signature((structure, parts, tuple([arg[:2] for arg in static]), kinds))
         inputs = values if device is None else device.inputs("jit", values)
         result: R = variants.run(inputs)
         if result is MISS:

@@ -27,7 +27,7 @@ from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._base.floating_errors import quiet
 from funcgrad._core import pytrees
 from funcgrad._core.pytrees import Structure
-from funcgrad._core.trace import RAW, Value, concrete, running_traces
+from funcgrad._core.trace import RAW, Value, concrete, device_below, running_traces
 from funcgrad._hooks.key_uses import current_uses
 from funcgrad._hooks.result_watch import WATCH, WATCHING
 from funcgrad._passes.pipeline import optimize, simplified
@@ -93,6 +93,11 @@ class LoopPrograms:
         at_once : bool
             Whether the loop is staged at the first call, and compiled by the default backend. Then
             results agree with the loop in Python to rounding: for loops that take a second there.
+
+        Raises
+        ------
+        DeviceError
+            A tensor is on a device, and the user passed an array of the host.
         """
         if _is_elsewhere():
             return None
@@ -101,6 +106,9 @@ class LoopPrograms:
         except NoPartsError:
             return None
         values = [concrete(x) for x in (*args, *parts.tensors)]
+        device = next(filter(None, map(device_below, values)), None)
+        if device is not None:  # which would take all arrays along
+            device.refuse_arguments("a solver")
         examples = [example(value) for value in values]
         types = tuple([argument_type(value) for value in examples])
         key = parts.key, options, at_once, types

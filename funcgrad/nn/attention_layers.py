@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -19,7 +19,7 @@ from funcgrad._core.pytree_class import pytree, static_field
 from funcgrad._core.specs import Shape
 from funcgrad._core.trace import RAW, concrete
 from funcgrad._core.users_values import ArrayLike, operand
-from funcgrad._hints.lookup import answering
+from funcgrad._hints.lookup import answering, answering_as
 from funcgrad.errors import ArgumentError, ShapeError
 from funcgrad.nn.attention import attention
 from funcgrad.nn.dropout import UNSAID, Key, checked_rate, said_key, training_key
@@ -29,6 +29,9 @@ from funcgrad.nn.positions import rotary
 from funcgrad.numpy.options import integer, natural, real_number
 from funcgrad.random.philox import as_shape
 from funcgrad.tensor.tensor import Tensor, wrap
+
+if TYPE_CHECKING:
+    from funcgrad._backends.devices.placement import DeviceLike
 
 
 @pytree
@@ -69,11 +72,18 @@ class KVCache:
 
     @classmethod
     def empty(
-        cls, heads: Shape, capacity: int, features: int, *, dtype: DTypeLike = np.float64
+        cls,
+        heads: Shape,
+        capacity: int,
+        features: int,
+        *,
+        dtype: DTypeLike = np.float64,
+        device: DeviceLike | None = None,
     ) -> KVCache:
         """Make an empty cache for heads of the shape ``(..., heads)``."""
         sizes = as_shape(heads, "KVCache.empty")
-        zeros = fnp.zeros(as_shape((*sizes, capacity, features), "KVCache.empty"), dtype)
+        shape = as_shape((*sizes, capacity, features), "KVCache.empty")
+        zeros = fnp.zeros(shape, dtype, device=device)
         return cls(zeros, zeros, wrap(np.int64(0)))
 
     def append(self, keys: ArrayLike, values: ArrayLike) -> KVCache:
@@ -244,8 +254,12 @@ class MultiHeadAttention:
         size = self.query.weight.shape[-1] // self.heads
         heads = self.key.weight.shape[-1] // size
         sizes = as_shape(batch, "MultiHeadAttention.cache")
-        return KVCache.empty((*sizes, heads), capacity, size, dtype=self.key.weight.dtype)
+        weight = self.key.weight
+        return KVCache.empty(
+            (*sizes, heads), capacity, size, dtype=weight.dtype, device=weight.device
+        )
 
+    @answering_as("MultiHeadAttention")
     def __call__(
         self,
         x: ArrayLike,

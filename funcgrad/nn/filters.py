@@ -89,7 +89,7 @@ class Conv:
         _share("filters", filters, groups)
         inputs = _share("channels", channels, groups)
         kernel = _kernel(initializer, key, window, inputs, filters, dtype)
-        offsets = zeros(None, filters, dtype) if bias else None
+        offsets = zeros(key, filters, dtype) if bias else None
         return cls(kernel, offsets, stride, padding, dilation, groups, padding_mode)
 
     def __call__(self, x: ArrayLike) -> Tensor:
@@ -172,7 +172,7 @@ class ConvTranspose:
         outputs = _share("filters", filters, groups)
         kernel = _kernel(initializer, key, window, channels, outputs, dtype)
         turned = fnp.swapaxes(kernel, 0, 1)
-        offsets = zeros(None, filters, dtype) if bias else None
+        offsets = zeros(key, filters, dtype) if bias else None
         return cls(turned, offsets, stride, padding, output_padding, dilation, groups)
 
     def __call__(self, x: ArrayLike) -> Tensor:

@@ -21,6 +21,7 @@ from numpy.typing import DTypeLike
 
 import funcgrad.numpy as fnp
 from funcgrad._core.specs import Shape, ShapeLike
+from funcgrad._core.trace import beside, device_below
 from funcgrad._core.users_values import ArrayLike
 from funcgrad._hints.lookup import answering
 from funcgrad.errors import ArgumentError, ShapeError
@@ -319,26 +320,36 @@ def orthogonal(
 
 @answering
 def zeros(key: ArrayLike | None, shape: ShapeLike, dtype: DTypeLike = np.float64) -> Tensor:
-    """Return zeros, for biases. The key is ignored; all initializers have one signature.
+    """Return zeros, for biases. They are on the device of the key, which is not used otherwise.
 
     Examples
     --------
     >>> zeros(None, 2)
     Tensor([0., 0.])
     """
-    return made(np.zeros, "zeros", as_shape(shape, "zeros"), as_dtype(dtype, "fc", "zeros", key))
+    return _filled(0, key, shape, dtype, "zeros")
 
 
 @answering
 def ones(key: ArrayLike | None, shape: ShapeLike, dtype: DTypeLike = np.float64) -> Tensor:
-    """Return ones, for scales. The key is ignored; all initializers have one signature.
+    """Return ones, for scales. They are on the device of the key, which is not used otherwise.
 
     Examples
     --------
     >>> ones(None, 2)
     Tensor([1., 1.])
     """
-    return made(np.ones, "ones", as_shape(shape, "ones"), as_dtype(dtype, "fc", "ones", key))
+    return _filled(1, key, shape, dtype, "ones")
+
+
+def _filled(
+    number: int, key: ArrayLike | None, shape: ShapeLike, dtype: DTypeLike, initializer: str
+) -> Tensor:
+    """Zeros or ones, where the key is."""
+    sizes, kind = as_shape(shape, initializer), as_dtype(dtype, "fc", initializer, key)
+    if isinstance(key, Tensor) and device_below(key) is not None:
+        return fnp.full(sizes, beside(kind.type(number), key))
+    return made(np.full, initializer, sizes, number, kind)
 
 
 _MODES: Final[Mapping[str, Callable[[int, int], float]]] = MappingProxyType(

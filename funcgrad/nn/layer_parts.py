@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import fields
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -21,8 +21,12 @@ from funcgrad._core.users_values import ArrayLike, operand
 from funcgrad._primitives.random_bits import SPLIT
 from funcgrad.errors import ArgumentError, FuncgradError, FunctionError, LeafError, ShapeError
 from funcgrad.nn.dropout import UNSAID, Key
+from funcgrad.numpy.options import checked_device, placed
 from funcgrad.random.philox import folded_key, random_words
 from funcgrad.tensor.tensor import Tensor, wrap
+
+if TYPE_CHECKING:
+    from funcgrad._backends.devices.placement import DeviceLike
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -165,6 +169,18 @@ def drawn(
             f" array of shape {array.shape}."
         )
     return array
+
+
+def made_on(device: DeviceLike | None, operation: str, *arrays: Tensor) -> list[Tensor]:
+    """Copy new arrays to a device, if one is named.
+
+    Raises
+    ------
+    DeviceError
+        The device does not exist.
+    """
+    chosen = checked_device(device, operation)
+    return [placed(array, chosen, operation) for array in arrays]
 
 
 def split_key(key: ArrayLike, count: int, operation: str) -> Tensor:

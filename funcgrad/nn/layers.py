@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from types import MappingProxyType
-from typing import Any, SupportsIndex, overload
+from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -28,7 +28,7 @@ import funcgrad.numpy as fnp
 from funcgrad._core.pytree_class import pytree, static_field
 from funcgrad._core.specs import Shape, dtype_of, normalize_axis
 from funcgrad._core.users_values import ArrayLike, operand
-from funcgrad._hints.lookup import answering
+from funcgrad._hints.lookup import answering, answering_as
 from funcgrad.errors import ArgumentError, DtypeError, FunctionError, ShapeError
 from funcgrad.nn.activations import leaky_relu, relu
 from funcgrad.nn.dropout import UNSAID, Key, checked_rate, dropout, said_key, training_key
@@ -40,10 +40,14 @@ from funcgrad.nn.layer_parts import (
     features_of,
     first_state,
     function_option,
+    made_on,
     split_key,
 )
 from funcgrad.numpy.options import integer, natural, real_number, sequence
 from funcgrad.tensor.tensor import Tensor, wrap
+
+if TYPE_CHECKING:
+    from funcgrad._backends.devices.placement import DeviceLike
 
 Initializer = Callable[..., Tensor]
 
@@ -89,7 +93,7 @@ class Linear:
     ) -> Linear:
         """Draw the weight with an initializer, and start with a bias of 0."""
         sizes = natural(inputs, "Linear.init", "inputs"), natural(outputs, "Linear.init", "outputs")
-        offsets = zeros(None, sizes[1], dtype) if bias else None
+        offsets = zeros(key, sizes[1], dtype) if bias else None
         return cls(drawn(initializer, key, sizes, dtype, "Linear.init"), offsets)
 
     def __call__(self, x: ArrayLike) -> Tensor:
@@ -181,6 +185,7 @@ class Dropout:
         check_leaves(self)
         checked_rate(self.rate, "Dropout")
 
+    @answering_as("Dropout")
     def __call__(self, x: ArrayLike, *, key: Key = UNSAID) -> Tensor:
         """Drop elements with a key; drop nothing with ``key=None``.
 
@@ -283,6 +288,7 @@ class Sequential:
         """Return the states of all layers before training."""
         return tuple([first_state(layer) for layer in self.layers])
 
+    @answering_as("Sequential")
     def __call__(self, x: Any, state: Any = None, *, key: Key = UNSAID) -> Any:
         """Apply the layers, with their states after training."""
         return self._through(x, state, key, training=False)[0]
@@ -336,6 +342,7 @@ class Residual:
         """Return the state of the layer before training."""
         return first_state(self.layer)
 
+    @answering_as("Residual")
     def __call__(self, x: Any, state: Any = None, *, key: Key = UNSAID) -> Any:
         """Apply the layer, and add the input.
 
@@ -399,11 +406,13 @@ class PReLU:
         slope: float = 0.25,
         axis: int = 1,
         dtype: DTypeLike = np.float64,
+        device: DeviceLike | None = None,
     ) -> PReLU:
         """Start with one slope for all elements, or one for each channel."""
         shape = () if channels is None else (natural(channels, "PReLU.init", "channels"),)
         start = real_number(slope, "PReLU.init", "slope")
-        return cls(start * ones(None, shape, dtype), axis)
+        (slopes,) = made_on(device, "PReLU.init", start * ones(None, shape, dtype))
+        return cls(slopes, axis)
 
     def __call__(self, x: ArrayLike) -> Tensor:
         """Apply the layer to an array of any shape that has the channels.

@@ -4,12 +4,13 @@
 >>> LayerNorm.init(3)(fg.tensor([1.0, 2.0, 3.0])).shape
 (3,)
 
-Nothing is drawn, so ``init`` takes no key.
+Nothing is drawn, so ``init`` takes no key; arrays are on the host unless it gets a ``device``.
 """
 
 from __future__ import annotations
 
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -17,12 +18,12 @@ from numpy.typing import DTypeLike
 import funcgrad.numpy as fnp
 from funcgrad._core.pytree_class import pytree, static_field
 from funcgrad._core.users_values import ArrayLike
-from funcgrad._hints.lookup import answering
+from funcgrad._hints.lookup import answering, answering_as
 from funcgrad._primitives.logits import real_value
 from funcgrad._transforms.stop import stop_gradient
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
 from funcgrad.nn.initializers import ones, zeros
-from funcgrad.nn.layer_parts import check_leaves, features_of
+from funcgrad.nn.layer_parts import check_leaves, features_of, made_on
 from funcgrad.nn.normalization import (
     checked_epsilon,
     group_norm,
@@ -34,6 +35,9 @@ from funcgrad.nn.normalization import (
 )
 from funcgrad.numpy.options import integer, natural, real_number
 from funcgrad.tensor.tensor import Tensor, wrap
+
+if TYPE_CHECKING:
+    from funcgrad._backends.devices.placement import DeviceLike
 
 
 @pytree
@@ -64,11 +68,16 @@ class LayerNorm:
     @classmethod
     @answering
     def init(
-        cls, features: int, *, epsilon: float = 1e-5, dtype: DTypeLike = np.float64
+        cls,
+        features: int,
+        *,
+        epsilon: float = 1e-5,
+        dtype: DTypeLike = np.float64,
+        device: DeviceLike | None = None,
     ) -> LayerNorm:
         """Start with a scale of 1 and a bias of 0."""
         size = _count(features, "LayerNorm", "features")
-        return cls(ones(None, size, dtype), zeros(None, size, dtype), epsilon)
+        return cls(*_scale_and_bias(size, dtype, device, "LayerNorm"), epsilon)
 
     def __call__(self, x: ArrayLike) -> Tensor:
         """Normalize an array of shape ``(..., features)``."""
@@ -102,10 +111,16 @@ class RMSNorm:
     @classmethod
     @answering
     def init(
-        cls, features: int, *, epsilon: float = 1e-6, dtype: DTypeLike = np.float64
+        cls,
+        features: int,
+        *,
+        epsilon: float = 1e-6,
+        dtype: DTypeLike = np.float64,
+        device: DeviceLike | None = None,
     ) -> RMSNorm:
         """Start with a scale of 1."""
-        return cls(ones(None, _count(features, "RMSNorm", "features"), dtype), epsilon)
+        size = _count(features, "RMSNorm", "features")
+        return cls(_scale_and_bias(size, dtype, device, "RMSNorm")[0], epsilon)
 
     def __call__(self, x: ArrayLike) -> Tensor:
         """Normalize an array of shape ``(..., features)``."""
@@ -155,10 +170,12 @@ class GroupNorm:
         epsilon: float = 1e-5,
         axis: int = 1,
         dtype: DTypeLike = np.float64,
+        device: DeviceLike | None = None,
     ) -> GroupNorm:
         """Start with a scale of 1 and a bias of 0."""
         size = _count(channels, "GroupNorm", "channels")
-        return cls(ones(None, size, dtype), zeros(None, size, dtype), groups, epsilon, axis)
+        parts = _scale_and_bias(size, dtype, device, "GroupNorm")
+        return cls(*parts, groups, epsilon, axis)
 
     def __call__(self, x: ArrayLike) -> Tensor:
         """Normalize an array of shape ``(batch, channels, *sizes)``."""
@@ -242,16 +259,19 @@ class BatchNorm:
         epsilon: float = 1e-5,
         axis: int = 1,
         dtype: DTypeLike = np.float64,
+        device: DeviceLike | None = None,
     ) -> BatchNorm:
         """Start with a scale of 1 and a bias of 0."""
         size = _count(channels, "BatchNorm", "channels")
-        return cls(ones(None, size, dtype), zeros(None, size, dtype), momentum, epsilon, axis)
+        parts = _scale_and_bias(size, dtype, device, "BatchNorm")
+        return cls(*parts, momentum, epsilon, axis)
 
     def init_state(self) -> BatchStatistics:
         """Return the statistics before training: means 0, variances 1; not in half precision."""
         wide = widened(self.scale)
         return BatchStatistics(fnp.zeros_like(wide), fnp.ones_like(wide))
 
+    @answering_as("BatchNorm")
     def __call__(self, x: ArrayLike, stats: BatchStatistics | None = None) -> Tensor:
         """Normalize an array by the running statistics.
 
@@ -313,6 +333,15 @@ class BatchNorm:
 
     def _scaled(self, normal: Tensor, shape: tuple[int, ...]) -> Tensor:
         return scaled(normal, self.scale.reshape(shape), self.bias.reshape(shape), "BatchNorm")
+
+
+def _scale_and_bias(
+    size: int, dtype: DTypeLike, device: DeviceLike | None, layer: str
+) -> tuple[Tensor, Tensor]:
+    """A scale of 1 and a bias of 0, on a device if one is named."""
+    arrays = ones(None, size, dtype), zeros(None, size, dtype)
+    scale, bias = made_on(device, f"{layer}.init", *arrays)
+    return scale, bias
 
 
 def _count(size: int, layer: str, name: str) -> int:

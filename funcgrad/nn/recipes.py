@@ -120,7 +120,11 @@ def _layer(
         known[size] = _size(spec.shape, place, name)
     if "dtype" in parameters and spec.dtype.kind in "fc":
         known.setdefault("dtype", spec.dtype)
-    return init(key, **known) if "key" in parameters else init(**known)
+    if "key" in parameters:
+        return init(key, **known)
+    if "device" in parameters:
+        known.setdefault("device", wrap(operand(key, name)).device)
+    return init(**known)
 
 
 def dense(outputs: int, *, bias: bool = True, **options: object) -> LayerRecipe:

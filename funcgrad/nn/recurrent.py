@@ -63,11 +63,11 @@ class _Cell:
         keys = split_key(key, 1 + cls.gates, name)
         turns = [orthogonal(one, (units, units), dtype) for one in keys[1:]]
         weight = glorot_uniform(keys[0], (inputs, cls.gates * units), dtype)
-        return cls(weight, fnp.concatenate(turns, axis=-1), *cls._biases(units, dtype))
+        return cls(weight, fnp.concatenate(turns, axis=-1), *cls._biases(key, units, dtype))
 
     @classmethod
-    def _biases(cls, units: int, dtype: DTypeLike) -> tuple[Tensor, ...]:
-        return (zeros(None, cls.gates * units, dtype),)
+    def _biases(cls, key: ArrayLike, units: int, dtype: DTypeLike) -> tuple[Tensor, ...]:
+        return (zeros(key, cls.gates * units, dtype),)
 
     def carry(self, batch: tuple[int, ...] = ()) -> Any:
         """Return the carry before the first step: zeros, for a batch of the shape ``batch``."""
@@ -149,9 +149,9 @@ class LSTMCell(_Cell):
     gates = 4
 
     @classmethod
-    def _biases(cls, units: int, dtype: DTypeLike) -> tuple[Tensor, ...]:
+    def _biases(cls, key: ArrayLike, units: int, dtype: DTypeLike) -> tuple[Tensor, ...]:
         forget = (np.arange(4 * units) // max(units, 1) == 1).astype(dtype)
-        return (zeros(None, 4 * units, dtype) + forget,)
+        return (zeros(key, 4 * units, dtype) + forget,)
 
     def carry(self, batch: tuple[int, ...] = ()) -> tuple[Tensor, Tensor]:
         """Return the carry before the first step: two arrays of zeros."""
@@ -229,8 +229,8 @@ class GRUCell(_Cell):
         )
 
     @classmethod
-    def _biases(cls, units: int, dtype: DTypeLike) -> tuple[Tensor, ...]:
-        return zeros(None, 3 * units, dtype), zeros(None, 3 * units, dtype)
+    def _biases(cls, key: ArrayLike, units: int, dtype: DTypeLike) -> tuple[Tensor, ...]:
+        return zeros(key, 3 * units, dtype), zeros(key, 3 * units, dtype)
 
     def __call__(self, carry: Tensor, x: ArrayLike) -> tuple[Tensor, Tensor]:
         """One step."""

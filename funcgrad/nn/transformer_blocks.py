@@ -17,7 +17,7 @@ from numpy.typing import DTypeLike
 from funcgrad._core.pytree_class import pytree, static_field
 from funcgrad._core.specs import Shape
 from funcgrad._core.users_values import ArrayLike, operand
-from funcgrad._hints.lookup import answering
+from funcgrad._hints.lookup import answering, answering_as
 from funcgrad.errors import ArgumentError
 from funcgrad.nn.activations import gelu
 from funcgrad.nn.attention_layers import KVCache, MultiHeadAttention
@@ -127,13 +127,15 @@ class TransformerBlock:
         units = 4 * features if hidden is None else natural(hidden, "TransformerBlock", "hidden")
         sizes = (features, units, features)
         network = MLP.init(second, sizes, activation=activation, bias=bias, dtype=dtype)
-        first_norm, second_norm = [norm.init(features, dtype=dtype) for _ in range(2)]
+        made: dict[str, Any] = {"dtype": dtype, "device": first.device}
+        first_norm, second_norm = [norm.init(features, **made) for _ in range(2)]
         return cls(attention, network, first_norm, second_norm, norm_first, dropout)
 
     def cache(self, capacity: int, batch: Shape = ()) -> KVCache:
         """Make an empty cache for a batch of the shape ``batch``."""
         return self.attention.cache(capacity, batch)
 
+    @answering_as("TransformerBlock")
     def __call__(
         self,
         x: ArrayLike,

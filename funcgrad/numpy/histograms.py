@@ -15,7 +15,7 @@ from typing import Any, SupportsIndex
 import numpy as np
 
 from funcgrad._core.specs import shape_of
-from funcgrad._core.trace import Value
+from funcgrad._core.trace import RAW, Value, beside, concrete
 from funcgrad._core.users_values import operand
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError, TracerError
 from funcgrad.numpy.creation import asarray, astype, ones, zeros
@@ -354,7 +354,7 @@ def _edges(
         except ValueError as error:
             raise ArgumentError(f"{operation}: {error}") from None
     if shape_of(operand(bins, operation)):
-        return _ascending(bins, operation)
+        return _ascending(bins, x, operation)
     count = integer(bins, operation, "bins")
     first, last = _outermost(x, limits, operation)
     dtype = common_dtype(first, last, x)
@@ -365,26 +365,32 @@ def _edges(
         raise ArgumentError(
             f"{operation}: {count} bins are too many for the range of the elements."
         )
-    return edges
+    return _beside(edges, x)
 
 
 def _bounds(x: Tensor, bins: ArrayLike, limits: ArrayLike) -> Tensor:
     """The bounds along one dimension."""
     if shape_of(operand(bins, "histogramdd")):
-        return _ascending(bins, "histogramdd")
+        return _ascending(bins, x, "histogramdd")
     count = integer(bins, "histogramdd", "bins")
     first, last = _outermost(x, limits, "histogramdd")
-    return _evenly(first, last, count, "histogramdd")
+    return _beside(_evenly(first, last, count, "histogramdd"), x)
 
 
-def _ascending(bins: ArrayLike, operation: str) -> Tensor:
+def _beside(edges: Tensor, x: Tensor) -> Tensor:
+    """Bounds that were computed on the host, on the device of the elements."""
+    raw = concrete(edges)
+    return wrap(beside(raw, x)) if type(raw) in RAW else edges
+
+
+def _ascending(bins: ArrayLike, x: Tensor, operation: str) -> Tensor:
     edges = asarray(operand(bins, operation))
     if edges.ndim != 1 or not edges.size:
         raise ShapeError(f"{operation}: bounds stand on one axis, not in the shape {edges.shape}.")
     known = _known(edges, operation)
     if known is not None and np.any(known[:-1] > known[1:]):
         raise ArgumentError(f"{operation}: the bounds of bins have to ascend.")
-    return edges
+    return _beside(edges, x) if isinstance(bins, (list, tuple)) else edges
 
 
 def _outermost(

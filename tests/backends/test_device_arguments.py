@@ -124,3 +124,133 @@ def test_numbers_and_lists_are_taken_along(device: FakeDevice) -> None:
     for number in (2.0, 2, np.float64(2.0), np.array(2.0), fg.tensor(2.0), [2.0, 2.0, 2.0]):
         np.testing.assert_array_equal(x * number, X * 2.0)
     assert (x.astype("float32") * 2.0).dtype == np.float32
+
+
+# --------------------------------------------------------- functions that call the user's functions
+
+
+class _Multiple:
+    """A function that no solver can take apart."""
+
+    def __init__(self, factor: Any) -> None:
+        self.factor = factor
+
+    def __call__(self, x: Any) -> Any:
+        return self.factor * x
+
+
+SOLVERS: dict[str, tuple[Callable[[Any, Any, Any], Any], Any]] = {
+    "quad, a": (lambda start, s, w: fg.integrate.quad(_Multiple(s), start, 1.0)[0], 0.0),
+    "fixed_quad, a": (
+        lambda start, s, w: fg.integrate.fixed_quad(lambda x: s * x, start, 1.0)[0],
+        0.0,
+    ),
+    "tanhsinh, a": (
+        lambda start, s, w: fg.integrate.tanhsinh(lambda x: s * x, start, 1.0).integral,
+        0.0,
+    ),
+    "solve_ivp, y0": (
+        lambda start, s, w: fg.integrate.solve_ivp(lambda t, y: -w * y, (0, 1), start).y,
+        X,
+    ),
+    "odeint, y0": (lambda start, s, w: fg.odeint(lambda y, t: -w * y, start, [0.0, 1.0]), X),
+    "root, fnp.asarray(x0": (
+        lambda start, s, w: fg.optimize.root(lambda x: x * w - 1.0, start).x,
+        [1.0, 2.0, 3.0],
+    ),
+    "root, x0": (lambda start, s, w: fg.optimize.root(lambda x: x * w - 1.0, start).x, X),
+    "minimize, x0": (
+        lambda start, s, w: fg.optimize.minimize(lambda x: fnp.sum((x - w) ** 2), start).x,
+        X,
+    ),
+    "least_squares, x0": (
+        lambda start, s, w: fg.optimize.least_squares(lambda x: x - w, start).x,
+        X,
+    ),
+    "curve_fit, xdata": (
+        lambda start, s, w: fg.optimize.curve_fit(lambda x, a: a * x * s, start, start)[0],
+        X,
+    ),
+    "fixed_point, init": (
+        lambda start, s, w: fg.fixed_point(lambda x: fnp.cos(x * w) / 4, start),
+        X,
+    ),
+    "while_loop, init_val": (
+        lambda start, s, w: fg.while_loop(lambda x: fnp.sum(x) < 99.0, lambda x: x + w, start),
+        X,
+    ),
+    "fori_loop, init_val": (lambda start, s, w: fg.fori_loop(0, 2, lambda i, x: x * w, start), X),
+    "associative_scan, elems": (
+        lambda start, s, w: fg.associative_scan(lambda a, b: a * b * s, start),
+        X,
+    ),
+    "scan, xs": (lambda start, s, w: fg.scan(lambda c, x: (c + x * s, c), 0.0, start), X),
+    "map, xs": (lambda start, s, w: fg.map(lambda x: x * s, start), X),
+    "map, xs ": (lambda start, s, w: fg.map(lambda x: x * w, start), np.ones((2, 3))),
+    "the transformed function, x": (lambda start, s, w: fg.vmap(lambda x: x * s)(start), X),
+}
+
+
+@together("name", SOLVERS)
+def test_functions_that_close_over_values_on_a_device(name: str) -> None:
+    solve, start = SOLVERS[name]
+    device = FakeDevice("fake:closed")
+    s, w = 2.0, X
+    there = fg.put((s, w), device)
+    function, _, argument = name.strip().partition(", ")
+    with pytest.raises(DeviceError, match=rf"(?i){function}.*{re.escape(argument)}") as raised:
+        solve(start, *there)
+    assert "put(" in str(raised.value) or "asarray(" in str(raised.value)
+    if type(start) is list:
+        first = fnp.asarray(start, device=device)
+    else:
+        first = fg.put(start, device)
+    expected = fg.tree.leaves(solve(np.asarray(start), s, w))
+    for out, wanted in zip(fg.tree.leaves(solve(first, *there)), expected, strict=True):
+        assert out.device == device.name
+        np.testing.assert_allclose(out, wanted, 1e-7, 1e-9)
+
+
+@together(
+    "solve",
+    [
+        lambda s, w: fg.integrate.quad(lambda x: s * x * fnp.sum(w), 0.0, 1.0)[0],
+        lambda s, w: fg.integrate.solve_ivp(lambda t, y: -w * y, (0, 1), [1.0, 2.0, 3.0], "BDF").y,
+        lambda s, w: fg.optimize.root_scalar(lambda x: s * x - 1.0, bracket=(0.0, 1.0)).x,
+    ],
+)
+def test_solvers_take_numbers_and_lists_along(solve: Callable[[Any, Any], Any]) -> None:
+    device = FakeDevice("fake:numbers")
+    out = solve(*fg.put((2.0, X), device))
+    assert out.device == device.name
+    np.testing.assert_allclose(out, solve(2.0, X), 1e-9)
+
+
+def test_arrays_of_the_host_in_a_solver_on_a_device_are_named_themselves(
+    device: FakeDevice,
+) -> None:
+    with pytest.raises(DeviceError, match=r"^multiply: .*write fg.put\(x"):
+        fg.while_loop(lambda x: x[0] < 1.0, lambda x: x * X, fg.put(X, device))
+
+
+def test_scans_of_funcgrad_take_their_own_arrays_along(device: FakeDevice) -> None:
+    w, start, key = fg.put((X, X, fg.random.key(0)), device)
+    out = fg.integrate.solve_sde(
+        lambda t, y: t * y, lambda t, y: y * w, (0.0, 1.0), start, key, steps=3
+    )
+    assert out.y.device == device.name
+
+
+def test_bounds_of_bins_are_where_the_elements_are(device: FakeDevice) -> None:
+    x = fg.put(X, device)
+    for call in (
+        lambda x: fnp.histogram(x, bins=4, range=(0, 2)),
+        lambda x: fnp.histogram(x, bins=[0.0, 1.0, 2.0]),
+        lambda x: fnp.histogram_bin_edges(x, 3, (0.0, 3.0)),
+        lambda x: fnp.histogram2d(x, x, bins=2, range=[(0, 2), (0, 2)]),
+    ):
+        for out, wanted in zip(fg.tree.leaves(call(x)), fg.tree.leaves(call(X)), strict=True):
+            assert out.device == device.name
+            np.testing.assert_array_equal(out, wanted)
+    with pytest.raises(DeviceError, match="histogram: bins, an array"):
+        fnp.histogram(x, X)

@@ -299,6 +299,12 @@ def test_pickles_stay_on_their_device(device: FakeDevice) -> None:
     np.testing.assert_array_equal(x, X)
 
 
+def test_a_pickle_of_a_missing_device_says_what_to_do() -> None:
+    pickled = pickle.dumps(fg.put(X, FakeDevice("fake:gone"))).replace(b"fake:gone", b"fake:lost")
+    with pytest.raises(errors.DeviceError, match=r"no device 'fake:lost'.*fg\.io\.load\(path, dev"):
+        pickle.loads(pickled)
+
+
 def test_files(device: FakeDevice, tmp_path: Path) -> None:
     path = tmp_path / "state.safetensors"
     fg.io.save(path, {"x": fg.put(X, device), "n": 3})

@@ -11,6 +11,7 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import errors
 from funcgrad.extend import Spec, foreign
+from tests.backends.fake_device import FakeDevice
 from tests.together import together
 
 FLOAT = np.dtype(float)
@@ -437,3 +438,6 @@ def test_it_is_one_equation_with_names() -> None:
 def test_the_function_may_return_tensors() -> None:
     f = foreign(lambda x: fg.tensor(x) * 2.0, lambda x: x)
     np.testing.assert_array_equal(f(np.ones(2)), [2.0, 2.0])
+    there = fg.put(np.ones(2), FakeDevice("fake:foreign"))
+    f = foreign(lambda x: there * 3.0, lambda x: x)
+    np.testing.assert_array_equal(f(np.ones(2)), [3.0, 3.0])

@@ -102,9 +102,9 @@ class Device(Trace):
         return hash(self.name)
 
     def __reduce__(self) -> Any:
-        from funcgrad._backends.devices.placement import device_of
+        from funcgrad._backends.devices.placement import pickled_device
 
-        return device_of, (self.name, "unpickling", self.calls_host)
+        return pickled_device, (self.name, self.calls_host)
 
     # Moving values.
 
@@ -158,7 +158,7 @@ class Device(Trace):
         return leaf if type(leaf) in NUMBERS else self.place(leaf)
 
     def constant(self, raw: Raw) -> Value:
-        """A constant on this device; numbers are copied there once."""
+        """A constant on this device; one without axes is copied there once."""
         array = np.asarray(raw)
         if array.ndim:
             return self.place(raw)
@@ -169,6 +169,16 @@ class Device(Trace):
                 self._constants = {}
             known = self._constants[key] = self.place(array[()])
         return known
+
+    def refuse_arguments(self, operation: str) -> None:
+        """Refuse arrays of the host that the user passed to the function that is running.
+
+        Raises
+        ------
+        DeviceError
+            There is one.
+        """
+        check_constant(operation, self.name, "")
 
     def fetched(self, handle: object) -> Raw:
         """A raw copy of an array on this device."""

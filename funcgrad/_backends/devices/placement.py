@@ -85,8 +85,11 @@ def _backends() -> tuple[DeviceBackend, ...]:
     return xla_devices()
 
 
-def device_of(device: DeviceLike, operation: str, calls_host: bool = True) -> Device:
+def device_of(device: DeviceLike, operation: str, calls_host: bool | None = None) -> Device:
     """Find a device by its name; a device, or a backend that is one, is taken as it is.
+
+    By default operations that it lacks are computed on the host, unless values of the device that
+    is passed refuse that.
 
     Raises
     ------
@@ -96,7 +99,9 @@ def device_of(device: DeviceLike, operation: str, calls_host: bool = True) -> De
         The device needs a package that is not installed.
     """
     if isinstance(device, Device):
+        calls_host = device.calls_host if calls_host is None else calls_host
         return _KNOWN.host if device.backend is None else _KNOWN.device(device.backend, calls_host)
+    calls_host = calls_host is not False
     if not isinstance(device, str):
         missing = [member for member in _MEMBERS if not hasattr(device, member)]
         if missing or isinstance(device, type):
@@ -121,6 +126,23 @@ def device_of(device: DeviceLike, operation: str, calls_host: bool = True) -> De
         )
     names = ", ".join([repr(known.name) for known in (_KNOWN.host, *map(_of, backends))])
     raise DeviceError(f"{operation}: there is no device {device!r}. The devices are {names}.")
+
+
+def pickled_device(name: str, calls_host: bool) -> Device:
+    """The device of a tensor that is unpickled.
+
+    Raises
+    ------
+    DeviceError, MissingPackageError
+        The device does not exist here.
+    """
+    try:
+        return device_of(name, "unpickling", calls_host)
+    except (DeviceError, MissingPackageError) as error:
+        raise type(error)(
+            f"{error} A pickle goes back to the device of its tensors: pickle fg.get(tree), or"
+            " write fg.io.save(path, tree) there, and here fg.io.load(path, device=...)."
+        ) from None
 
 
 def _of(backend: DeviceBackend) -> Device:

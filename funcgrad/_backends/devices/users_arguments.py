@@ -23,39 +23,84 @@ import numpy as np
 
 from funcgrad._base.users_line import is_users, named_arguments_of, wrapped_call
 from funcgrad._core import pytrees
-from funcgrad._core.trace import TracedValue
+from funcgrad._core.trace import NUMBERS, RAW, TracedValue, device_below
 from funcgrad._transforms.transformed import Transformed
 from funcgrad.errors import DeviceError
 
-_SETTING: Final = re.compile(r"\b(Setting|AxisLike|ShapeLike|SupportsIndex|int|float)\b")
+_SETTING: Final = re.compile(
+    r"\b(Setting|PatternLike|AxisLike|ShapeLike|SupportsIndex|int|float)\b"
+)
 """Types of arguments that are read on the host, where they may be arrays."""
 
 
 def check_constant(operation: str, device: str, origin: str) -> None:
     """Refuse an array of the host in an operation on a device, if the user passed it.
 
+    If a function of funcgrad called the user's function with it, such as a solver, the error names
+    the argument of that function which has to be put on the device.
+
     Raises
     ------
     DeviceError
         The arguments of the function that the user's code called contain an array of the host.
     """
-    frame: FrameType | None = sys._getframe(1)
-    called: FrameType | None = None
-    while frame is not None and not is_users(frame):
-        called, frame = frame, frame.f_back
-    if frame is None or called is None:
+    called = _called(sys._getframe(1))
+    if called is None:
         return
     for name, argument, array in _arrays(called):
         is_key = (array.shape, array.dtype) == ((2,), np.uint64)
         kind = "a key" if is_key else f"an array of shape {array.shape}"
         what = f"{name}: {argument}, {kind}," if argument else f"{name or operation}: {kind}"
         since = f" (put there at {origin})" if origin else ""
-        raise DeviceError(
-            f"{what} is on the host, another value on {device}{since}. Arrays are not copied"
-            f" silently: write fg.put({argument or ('key' if is_key else 'x')}, {device!r}), before"
-            " a loop if there is one. Numbers, lists of numbers and arrays without axes may be on"
-            " the host."
+        remedy = _remedy_around(called.f_back, device) or (
+            "Arrays are not copied silently: write"
+            f" fg.put({argument or ('key' if is_key else 'x')}, {device!r}), before a loop if there"
+            " is one. Numbers, lists of numbers and arrays without axes may be on the host."
         )
+        raise DeviceError(f"{what} is on the host, another value on {device}{since}. {remedy}")
+
+
+def _called(frame: FrameType | None) -> FrameType | None:
+    """The function of funcgrad that the user's code called, from a frame inside of it."""
+    called: FrameType | None = None
+    while frame is not None and not is_users(frame):
+        called, frame = frame, frame.f_back
+    return None if frame is None else called
+
+
+def _remedy_around(frame: FrameType | None, device: str) -> str:
+    """Say which argument of a solver to put on the device, in a frame of a function that it called.
+
+    The text is empty if nothing called the function, or if some argument is on the device.
+    """
+    while frame is not None and is_users(frame):
+        frame = frame.f_back
+    called = _called(frame)
+    if called is None:
+        return ""
+    name, function, arguments = _call(called)
+    starts = []
+    for argument, value in arguments.items():
+        if isinstance(value, Transformed) or callable(value) or _is_setting(function, argument):
+            continue
+        leaves = pytrees.flatten(value)[0]
+        if any(isinstance(leaf, TracedValue) and device_below(leaf) for leaf in leaves):
+            return ""
+        values = list(map(_value_of, leaves))
+        if values and all(type(x) in RAW for x in values):
+            has_array = any(isinstance(x, np.ndarray) and x.ndim for x in values)
+            starts.append((has_array, argument, value))
+    if not starts:
+        return ""
+    _, argument, start = max(starts, key=lambda named: named[0])  # the first of several
+    is_list = isinstance(start, list) and all(type(x) in NUMBERS for x in start)
+    make = "fnp.asarray({}, device={!r})" if is_list else "fg.put({}, {!r})"
+    if name.startswith("__"):  # of a transformed function
+        return f"The transformed function got arrays of the host: fg.put(x, {device!r}) copies one."
+    return (
+        f"{name} computes where its arguments are, and they are on the host: pass"
+        f" {make.format(argument, device)} to {name}."
+    )
 
 
 def _arrays(called: FrameType) -> Iterator[tuple[str, str, np.ndarray[Any, Any]]]:
@@ -102,6 +147,12 @@ def _is_setting(function: Callable[..., Any] | None, argument: str) -> bool:
 
 def _array_of(leaf: object) -> np.ndarray[Any, Any] | None:
     """The array of the host that a leaf is, or that a tensor or a tracer holds."""
+    value = _value_of(leaf)
+    return value if isinstance(value, np.ndarray) else None
+
+
+def _value_of(leaf: object) -> object:
+    """Return the value inside a tensor or a tracer; any other object itself."""
     while isinstance(leaf, TracedValue):
         leaf = leaf._value
-    return leaf if isinstance(leaf, np.ndarray) else None
+    return leaf
