@@ -55,6 +55,7 @@ os.environ["FUNCGRAD_CACHE"] = "0"
 # ten seconds.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
@@ -237,6 +238,24 @@ def _what_is_left_of_other_files_is_set_apart() -> None:
     would visit them every time."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture
+def quiet() -> Iterator[None]:
+    """Ignore floating-point errors of tests at awkward numbers."""
+    with np.errstate(all="ignore"):
+        yield
+
+
+@pytest.fixture
+def without_collector() -> Iterator[None]:
+    """Free objects only as their last reference goes."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 @pytest.fixture(autouse=True)

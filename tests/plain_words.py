@@ -240,8 +240,7 @@ def counted(files: list[Path]) -> Counts:
 
 def limits() -> Limits:
     """The greatest counts of the packages that are above an aim."""
-    read: Limits = json.loads(LIMITS.read_text(encoding="utf-8"))
-    return read
+    return json.loads(LIMITS.read_text(encoding="utf-8"))
 
 
 def above(package: str, counts: Counts, limits: Limits) -> dict[str, str]:

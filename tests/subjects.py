@@ -52,8 +52,7 @@ def function_of(source: Source) -> Callable[..., Any]:
     module: dict[str, Any] = {}
     exec(source.text, module)
     made: Any = module[MAKER](source.constants) if source.constants else module[source.name]
-    function: Callable[..., Any] = made
-    return function
+    return made
 
 
 @dataclass(frozen=True)

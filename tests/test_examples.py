@@ -45,8 +45,7 @@ def run(monkeypatch, capsys):
         monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")  # what the script sets is undone
         monkeypatch.setattr(tqdm, "monitor_interval", 0)  # no thread that outlives the script
         runpy.run_path(path, run_name="__main__")
-        printed: str = capsys.readouterr().out
-        return printed
+        return capsys.readouterr().out
 
     return run_script
 

@@ -4,7 +4,7 @@ The subjects are discovered; see ``tests/conformance.py``. Each check is shown t
 """
 
 import pkgutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib import import_module
 from typing import Any
@@ -24,13 +24,9 @@ from funcgrad.testing.operations.stages import WRITTEN_FORMULAS, formula_of
 from tests.conformance import assert_properties, by_quick_properties, every_primitive, strangers
 from tests.together import together
 
+pytestmark = pytest.mark.usefixtures("quiet")
+
 PRIMITIVES = (*every_primitive(), *strangers())  # those with one result
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    with np.errstate(all="ignore"):
-        yield
 
 
 WITH_FORMULA = [each for each in PRIMITIVES if formula_of(each)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import gc
 import tracemalloc
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -21,17 +21,7 @@ from funcgrad._primitives.elementwise import elementwise
 from funcgrad._transforms.forward import Pusher
 from funcgrad.tensor.tensor import apply
 
-pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(autouse=True)
-def _without_collector() -> Iterator[None]:
-    gc.collect()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("without_collector")]
 
 
 class Watched:

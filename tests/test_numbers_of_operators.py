@@ -25,7 +25,7 @@ from funcgrad._core.users_values import is_weak
 from tests.conformance import INTEGRATED, every_primitive
 from tests.together import together
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quiet")]
 
 Tree = tuple[Any, ...]
 
@@ -141,12 +141,6 @@ def check(tree: Tree, turn: int, turns: int) -> bool:
         assert found.dtype == expected.dtype, (name, tree, found.dtype, expected.dtype)
         np.testing.assert_allclose(found, expected, rtol=2e-5, atol=1e-6, err_msg=f"{name} {tree}")
     return True
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Any:
-    with np.errstate(all="ignore"):
-        yield
 
 
 @pytest.mark.parametrize("name", UNARY)

@@ -101,8 +101,7 @@ def results(system: str) -> dict[str, object]:
         env=environment,
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    found: dict[str, object] = json.loads(done.stdout)
-    return found
+    return json.loads(done.stdout)
 
 
 @pytest.mark.slow

@@ -26,8 +26,7 @@ def counter() -> Function:
     space: dict[str, Any] = {}
     for example in doctest.DocTestParser().get_examples(README.read_text()):
         exec(example.source, space)
-    found: Function = space["operations"]
-    return found
+    return space["operations"]
 
 
 operations = counter()

@@ -3,7 +3,7 @@
 The subjects are discovered; see ``tests/conformance.py``. Each check is shown to find a mistake.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -40,13 +40,9 @@ from funcgrad.testing.operations.special_numbers import TRAIT_LAWS
 from tests.conformance import assert_properties, by_quick_properties, every_primitive, strangers
 from tests.together import together
 
+pytestmark = pytest.mark.usefixtures("quiet")
+
 PRIMITIVES = (*every_primitive(), *strangers())  # those with one result
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    with np.errstate(all="ignore"):
-        yield
 
 
 @together("tried", [*ELEMENT_MAPS, *TRAIT_LAWS], ids=str)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.together import apart, together
+from tests.together import apart, refused, together
 
 Seen = list[tuple[Any, ...]]
 
@@ -101,3 +101,10 @@ def test_some_checks_may_be_a_slow_test(is_apart: bool) -> None:
         assert seen == [(1, 2), (3, 4), (5, 6), (7, 8)]
     else:
         assert [value.id for value in slow] == ["b", None, "d"]
+
+
+def test_a_refusal_that_does_not_come_or_says_something_else_fails() -> None:
+    refused({"nothing": (lambda: [][0], IndexError, "out of range")})()
+    wrong = refused([(lambda: [][0], IndexError, "no elements"), (int, ValueError, "")])
+    with pytest.raises(ExceptionGroup, match="2 of 2 checks fail"):
+        wrong()

@@ -35,8 +35,7 @@ def total(x: fg.Tensor) -> fg.Tensor:
 
 
 def plain(x: npt.NDArray[np.float64], power: int = 2) -> float:
-    result: float = np.sum(x**power)
-    return result
+    return np.sum(x**power)
 
 
 def linear(params: dict[str, fg.Tensor], x: fg.Tensor) -> fg.Tensor:

@@ -25,7 +25,7 @@ from typing import Any
 
 import pytest
 
-__all__ = ["apart", "together"]
+__all__ = ["apart", "refused", "together"]
 
 Test = Callable[..., None]
 Case = tuple[str, Mapping[str, Any]]
@@ -86,6 +86,24 @@ def together(
         return pytest.mark.parametrize(part, marked, ids=of_parts)(_like(test, every_of, rest))
 
     return decorate
+
+
+Refusal = tuple[Callable[[], Any], type[Exception], str]
+"""A call, the class of the error that it raises, and a pattern of the message."""
+
+
+def refused(cases: Iterable[Refusal] | Mapping[str, Refusal]) -> Any:
+    """Make a test that each of the calls raises its error; a mapping names the calls."""
+    ids, rows = None, cases
+    if isinstance(cases, Mapping):
+        ids, rows = list(cases), cases.values()
+
+    @together(("call", "error", "message"), rows, ids)
+    def check(call: Callable[[], Any], error: type[Exception], message: str) -> None:
+        with pytest.raises(error, match=message):
+            call()
+
+    return check
 
 
 def _slow(value: Any, arguments: int) -> Any:

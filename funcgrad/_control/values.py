@@ -138,11 +138,6 @@ def strong_program(program: Program) -> Program:
     return converted(program, inputs, wanted)
 
 
-def _batched_spec(spec: Spec, size: int, flag: bool) -> Spec:
-    """Return the spec of a value, with a batch on axis 0 if it is flagged."""
-    return Spec((size, *spec.shape), spec.dtype) if flag else spec
-
-
 def with_batch(
     values: Sequence[Value], flags: Sequence[bool], wanted: Sequence[bool], size: int
 ) -> list[Value]:
@@ -170,7 +165,7 @@ def batched_program(
         return results, out_flags
 
     pairs = zip(program.inputs, flags, strict=True)
-    specs = [_batched_spec(spec, size, flag) for spec, flag in pairs]
+    specs = [Spec((size, *spec.shape), spec.dtype) if flag else spec for spec, flag in pairs]
     batched = WithAux(run)
     return flat_program(f"{program.name}_batch", batched, specs), batched.aux
 

@@ -162,11 +162,6 @@ class ForeignOperation:
         return freeze(array.astype(spec.dtype, copy=False))
 
 
-def _handed_over(x: Raw) -> Array:
-    """Return an argument as an array that the function cannot write to."""
-    return read_only(np.asarray(x))
-
-
 def _evaluate(
     *args: Raw,
     operation: ForeignOperation,
@@ -177,7 +172,7 @@ def _evaluate(
     flags: tuple[bool, ...],
     linear: tuple[int, ...],
 ) -> tuple[Raw, ...]:
-    arrays = [_handed_over(x) for x in args]
+    arrays = [read_only(np.asarray(x)) for x in args]
     if size < 0:
         outs = operation.call(arrays, arguments, result, specs)
     else:

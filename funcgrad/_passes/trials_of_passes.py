@@ -276,8 +276,7 @@ def _drawn(rng: np.random.Generator, spec: Spec, pool: Array, seed: int) -> Arra
 def _value(drawn: Array, spec: Spec) -> Raw:
     array = np.asarray(drawn).astype(spec.dtype)
     if spec.weak:
-        number: Raw = array.item()
-        return number
+        return array.item()
     array.flags.writeable = False
     return array if array.ndim else array[()]
 
@@ -341,8 +340,7 @@ def _moved(value: Raw, rng: np.random.Generator, scale: float) -> Raw:
         return value
     step = rng.choice([-1.0, 1.0], array.shape) * rng.uniform(0.5, 1.0, array.shape)
     moved = (array * (1 + scale * float(np.finfo(array.dtype).eps) * step)).astype(array.dtype)
-    shifted: Raw = moved.item() if type(value) in (float, complex) else moved[()]
-    return shifted
+    return moved.item() if type(value) in (float, complex) else moved[()]
 
 
 # -------------------------------------------------------------------------------------- the report

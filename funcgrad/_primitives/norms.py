@@ -41,11 +41,6 @@ __all__ = ["directed", "length"]
 Axes = tuple[int, ...]
 
 
-def _with_axes_back(x: Value, axis: Axes, wide: Shape) -> Value:
-    """A reduced value with its axes back, of size 1."""
-    return reshape(x, shape=reduced_shape(wide, axis, keepdims=True))
-
-
 def _scaled(x: Array, axis: Axes) -> tuple[Any, Any]:
     """Values over a power of two near their maximum, which is the second result."""
     if x.dtype.kind == "c":  # absolute values may overflow
@@ -290,7 +285,9 @@ length: Primitive = Primitive(
     Linearized(
         _push_length,
         lambda ct, out, x, axis, keepdims: (
-            directed(_with_axes_back(ct, axis, shape_of(x)), x, axis=axis),
+            directed(
+                reshape(ct, shape=reduced_shape(shape_of(x), axis, keepdims=True)), x, axis=axis
+            ),
         ),
         mixes=True,
     ),

@@ -94,8 +94,7 @@ def _solve_quarter(t: Array, start: int, k: int, stop: int, right: Array, back: 
     turn = "C" if back else "N"
     low, high = t[k:stop, k:stop], t[start:k, start:k]
     x, scale, _ = solve(low, high, -right, trana=turn, tranb=turn, isgn=-1)
-    solution: Array = x * scale
-    return solution
+    return x * scale
 
 
 def _turn_down(t: Array, m: Array, out: Array, start: int, stop: int) -> None:

@@ -178,7 +178,8 @@ def _shares_body(y: Value, shape: Shape, sizes: Shape, strides: Shape, dilations
     """Sums of windows that move by one, with zeros around y, and between if those move further."""
     if 0 in shape_of(y):
         return NotImplemented
-    lead, places = _lead(y, len(shape)), shape_of(y)[len(shape_of(y)) - len(shape) :]
+    start = len(shape_of(y)) - len(shape)
+    lead, places = shape_of(y)[:start], shape_of(y)[start:]
     if sizes == strides and set(dilations) <= {1}:  # windows beside each other
         spread = [size for pair in zip(places, sizes, strict=True) for size in pair]
         ones = [size for n in places for size in (n, 1)]
@@ -193,10 +194,6 @@ def _shares_body(y: Value, shape: Shape, sizes: Shape, strides: Shape, dilations
     around = [n + m for n, m in zip(shape, margins, strict=True)]
     padded = place(y, key=Key((..., *box)), shape=(*lead, *around))
     return window_sums(padded, sizes=sizes, strides=(1,) * len(sizes), dilations=dilations)
-
-
-def _lead(y: Value, rank: int) -> Shape:
-    return shape_of(y)[: len(shape_of(y)) - rank]
 
 
 _ONE: Final = MappingProxyType({"sizes": (2,), "strides": (1,), "dilations": (1,)})

@@ -105,8 +105,7 @@ class SparseLayout(_LayoutFields):
         SciPy's loops take the arrays as they are: its operator takes 2 µs more for each product.
         """
         if self._loops is None:
-            out: Array = self.matrix(data) @ x
-            return out
+            return self.matrix(data) @ x
         (one, several), count = self._loops, x.shape[1]
         rows, columns, indptr, indices = self._sizes
         flat = np.zeros(rows * count, x.dtype)
@@ -275,8 +274,7 @@ def _sample(left: Array, right: Array, layout: SparseLayout) -> Any:
     first = np.asarray(left, dtype).take(rows, axis=-2, mode="clip")  # which needs no buffer
     second = np.asarray(right, dtype).take(columns, axis=-2, mode="clip")
     if left.shape[-1] == 1:
-        out: Array = np.multiply(first, second, out=first)[..., 0]
-        return out
+        return np.multiply(first, second, out=first)[..., 0]
     return np.einsum("...ij,...ij->...i", first, second)
 
 
@@ -396,8 +394,7 @@ class SparseFactors:
         b = np.ascontiguousarray(b)
         if self.trans == "C":  # the conjugate of the factored matrix
             return np.conjugate(self.lu.solve(np.conjugate(b)))
-        out: Array = self.lu.solve(b, self.trans)
-        return out
+        return self.lu.solve(b, self.trans)
 
 
 def _solve(

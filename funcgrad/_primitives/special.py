@@ -24,7 +24,7 @@ from funcgrad._core import intrinsics
 from funcgrad._core.primitive import Primitive, Sample
 from funcgrad._core.specs import dtype_of
 from funcgrad._core.structure.structures import OWNS, TRANSCENDENTAL, Algebra
-from funcgrad._core.trace import Raw, Value, bind1
+from funcgrad._core.trace import Value, bind1
 from funcgrad._primitives.elementwise import elementwise, reciprocal_of_positive
 from funcgrad._primitives.kinks import POSITIVE, above, between
 from funcgrad._primitives.selection import where
@@ -46,7 +46,6 @@ __all__ = [
     "portable_log",
     "portable_log1p",
     "quick_ndtri",
-    "real_floating",
     "real_operand",
 ]
 
@@ -80,11 +79,6 @@ def real_operand(m: Algebra, x: Value, operation: str) -> Value:
             " abs(x) if that is meant."
         )
     return x if dtype.kind == "f" else m.astype(x, DOUBLE)
-
-
-def real_floating(x: Raw, operation: str) -> Array:
-    """A raw value as a real floating-point array, see ``real_operand``."""
-    return np.asarray(real_operand(intrinsics, x, operation))
 
 
 def _in_double(name: str, function: Callable[..., Value]) -> Callable[..., Value]:

@@ -63,8 +63,7 @@ def run_unstaged(
     named = {
         name: arg if name in static else pytrees.map(_wrapped, arg) for name, arg in kwargs.items()
     }
-    result: R = pytrees.map(_wrapped, f(*dynamic, **named))
-    return result
+    return pytrees.map(_wrapped, f(*dynamic, **named))
 
 
 def may_run_again(error: BaseException) -> bool:

@@ -213,8 +213,7 @@ Probes: TypeAlias = ProbeSet | RetainedSet
 
 def running_probes() -> Probes | None:
     """The probes of the innermost gradient, or checkpoint with names, that is running."""
-    probes: Probes | None = current().probes
-    return probes
+    return current().probes
 
 
 def retained_sets(probes: Probes | None) -> Iterator[RetainedSet]:

@@ -226,10 +226,7 @@ def _plain(
 ) -> Outcome:
     """``quad`` without a weight, with all outputs."""
     limit = options["limit"] + (0 if points is None else len(points))
-    outcome: Outcome = quad(
-        func, a, b, args, points=points, full_output=True, **{**options, "limit": limit}
-    )
-    return outcome
+    return quad(func, a, b, args, points=points, full_output=True, **{**options, "limit": limit})
 
 
 _ONE_VALUE: Final[Structure] = pytrees.flatten(0.0)[1]

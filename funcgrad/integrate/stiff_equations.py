@@ -153,8 +153,7 @@ class VectorEquation:
 
     def time_derivative(self, v: Tensor, t: Tensor) -> Tensor:
         """The derivative of the right-hand side with respect to the time."""
-        tangent: Tensor = jvp(lambda t: self.f(v, t), (t,), (fnp.ones_like(t),))[1]
-        return tangent
+        return jvp(lambda t: self.f(v, t), (t,), (fnp.ones_like(t),))[1]
 
     def massed(self, v: Tensor) -> Tensor:
         """M v."""

@@ -128,8 +128,7 @@ class IpoptProblem:
                 " elements of its derivatives are nonzero, and Ipopt asks for their places once."
                 " Choose with fnp.where or fg.cond instead of `if`."
             )
-        data: Vector = matrix.data
-        return data
+        return matrix.data
 
     def limits(self, pair: Any, like: str) -> tuple[Vector, Vector]:
         """Lower and upper bounds as vectors, of the unknown or of the constraints.

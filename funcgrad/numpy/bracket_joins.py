@@ -99,8 +99,7 @@ class BracketJoin:
 def _values(item: slice) -> Tensor:
     start = 0 if item.start is None else item.start
     if isinstance(item.step, complex):
-        evenly: Tensor = linspace(start, item.stop, int(abs(item.step)))
-        return evenly
+        return linspace(start, item.stop, int(abs(item.step)))
     return arange(start, item.stop, 1 if item.step is None else item.step)
 
 

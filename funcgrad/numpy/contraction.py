@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, SupportsIndex
 
-from funcgrad._core.specs import Shape, dtype_of, normalize_axis, shape_of
+from funcgrad._core.specs import dtype_of, normalize_axis, shape_of
 from funcgrad._core.structure.structures import LETTERS
 from funcgrad._core.trace import Value, bind
 from funcgrad._core.users_values import ArrayLike, explained, operand
@@ -305,8 +305,9 @@ def kron(a: ArrayLike, b: ArrayLike) -> Tensor:
     Tensor([ 1.,  2., 10., 20.])
     """
     x, y = operand(a, "kron"), operand(b, "kron")
-    rank = max(len(shape_of(x)), len(shape_of(y)))
-    first, second = (_lengthened(shape_of(value), rank) for value in (x, y))
+    shapes = shape_of(x), shape_of(y)
+    rank = max(map(len, shapes))
+    first, second = ((1,) * (rank - len(shape)) + shape for shape in shapes)
     blocks = reshape(x, shape=tuple([n for size in first for n in (size, 1)]))
     inside = reshape(y, shape=tuple([n for size in second for n in (1, size)]))
     products = ew.multiply(blocks, inside)
@@ -384,10 +385,6 @@ def _last(x: Value, axis: SupportsIndex, name: str) -> Value:
 
 def _rolled(x: Value) -> Value:
     return roll(x, shift=(-1,), axis=(len(shape_of(x)) - 1,))
-
-
-def _lengthened(shape: Shape, rank: int) -> Shape:
-    return (1,) * (rank - len(shape)) + shape
 
 
 def _contract(

@@ -207,7 +207,7 @@ class vectorize:  # noqa: N801 - NumPy's name
         if not results:
             return self._nothing(lead, sizes)
         outputs = tuple(
-            _together(column, lead, "vectorize", self._otype(n))
+            _together(column, lead, "vectorize", None if self.otypes is None else self.otypes[n])
             for n, column in enumerate(zip(*results, strict=True))
         )
         return outputs[0] if len(outputs) == 1 else outputs
@@ -219,9 +219,6 @@ class vectorize:  # noqa: N801 - NumPy's name
         named = {key: value for key, value in arguments.items() if isinstance(key, str)}
         result = self.pyfunc(*positional, **named)
         return result if isinstance(result, tuple) else (result,)
-
-    def _otype(self, number: int) -> np.dtype[Any] | None:
-        return None if self.otypes is None else self.otypes[number]
 
     def _nothing(self, lead: Shape, sizes: dict[str, int]) -> Any:
         """The results for empty arguments."""

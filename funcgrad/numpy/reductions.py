@@ -309,14 +309,9 @@ def _bounded(
     x = prepared(a, name, None, where, bound)
     shape = shape_of(x)
     axes = normalize_axes(axis, len(shape), name)
-    if _is_empty(shape, axes):
+    if 0 in [shape[a] for a in axes]:
         return wrap(broadcast_to(bound, shape=reduced_shape(shape, axes, keepdims)))
     return apply2(choose, reduced(primitive, x, axes, keepdims), bound)
-
-
-def _is_empty(shape: tuple[int, ...], axes: tuple[int, ...]) -> bool:
-    """Whether the elements to reduce are empty."""
-    return 0 in [shape[a] for a in axes]
 
 
 @answering

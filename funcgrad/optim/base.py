@@ -283,8 +283,7 @@ def unflattened(
     for column in columns:
         tokens += _NO_LEAVES if column is None else structure.tokens
         leaves += column or ()
-    trees: tuple[Pytree, ...] = unflatten(Structure(tuple(tokens)), leaves)
-    return trees
+    return unflatten(Structure(tuple(tokens)), leaves)
 
 
 def _tensor(leaf: Any, place: str) -> Tensor:

@@ -150,10 +150,7 @@ def proximal_gradient(
         ended = _iterated(function, x, step, close, most)
         message = f"{name}: {most} steps were not enough to converge. Raise maxiter or tol."
         done = ended.change <= close
-        solution: tuple[Tensor, Tensor] = converged_or_nan(
-            (ended.x, fnp.ones_like(step)), done, message, failed
-        )
-        return solution
+        return converged_or_nan((ended.x, fnp.ones_like(step)), done, message, failed)
 
     x, _ = root_of(
         name,

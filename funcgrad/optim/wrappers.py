@@ -132,8 +132,7 @@ def _step_if(
         structure, leaves = flattened(operation, params)
         return unflatten(structure, [zeros(leaf) for leaf in leaves]), before
 
-    moves: tuple[Pytree, Pytree] = cond(which, stepped, waited, grads, state)
-    return moves
+    return cond(which, stepped, waited, grads, state)
 
 
 @pytree(slots=True)

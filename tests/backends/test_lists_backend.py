@@ -1,6 +1,5 @@
 """The backend over lists needs declarations only, and names the operations that lack them."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -24,13 +23,9 @@ from tests.backends.lists_backend import Held, ListsBackend, listed, raw
 from tests.conformance import every_primitive, strangers
 from tests.together import together
 
+pytestmark = pytest.mark.usefixtures("quiet")
+
 PRIMITIVES = (*every_primitive(), *strangers())  # those with one result
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    with np.errstate(all="ignore"):
-        yield
 
 
 class WithoutEvaluate(ListsBackend):

@@ -55,8 +55,7 @@ class Planted:
         """The function ``f`` that the text defines."""
         space: dict[str, Any] = {"fg": fg, "fnp": fnp, "np": np}
         exec(compile(self.text, f"planted_{self.name}.py", "exec"), space)
-        function: Function = space["f"]
-        return function
+        return space["f"]
 
 
 def _total(f: Function) -> Function:

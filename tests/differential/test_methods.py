@@ -171,8 +171,7 @@ _BUILTIN: Final[MappingProxyType[str, Callable[..., Any]]] = MappingProxyType(
 
 
 def _operator(word: str) -> Callable[..., Any]:
-    function: Callable[..., Any] = getattr(operator, f"__{word}__")
-    return function
+    return getattr(operator, f"__{word}__")
 
 
 def compared(name: str, number: int) -> str | None:

@@ -23,6 +23,7 @@ import funcgrad.numpy as fnp
 from funcgrad import errors, interop, nn, optim
 from funcgrad.interop.sklearn import Classifier, Estimator, Regressor
 from funcgrad.interop.sklearn.gradient_training import _mean, linear
+from tests.together import refused
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -330,10 +331,7 @@ REFUSALS: list[tuple[Any, type[Exception], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("call", "kind", "words"), REFUSALS)
-def test_refusals(call: Any, kind: type[Exception], words: str) -> None:
-    with pytest.raises(kind, match=words):
-        call()
+test_refusals = refused(REFUSALS)
 
 
 @pytest.mark.parametrize("make", [optim.adam, optim.adamw, optim.rmsprop, optim.lion])

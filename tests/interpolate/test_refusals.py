@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from funcgrad import errors, interpolate
-from tests.together import together
+from tests.together import refused
 
 X, Y = np.arange(5.0), np.arange(5.0) ** 2
 SPLINE: Any = interpolate.CubicSpline
@@ -115,11 +115,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
 }
 
 
-@together("name", REFUSED)
-def test_refusals(name: str) -> None:
-    call, error, words = REFUSED[name]
-    with pytest.raises(error, match=words):
-        call()
+test_refusals = refused(REFUSED)
 
 
 def test_low_degrees_are_warned_of() -> None:

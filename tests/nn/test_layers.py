@@ -14,7 +14,7 @@ import funcgrad.numpy as fnp
 from funcgrad import nn
 from funcgrad._core.pytree_class import is_frozen_dataclass
 from funcgrad.errors import ArgumentError, DtypeError, FunctionError, LeafError, ShapeError
-from tests.together import together
+from tests.together import refused, together
 
 KEY = fg.random.key(0)
 RNG = np.random.default_rng(0)
@@ -346,8 +346,7 @@ def append_many(cache, number, row):
     return nn.KVCache(cache.keys, cache.values, number).append(rows, rows).keys[:, :1] + row
 
 
-@together(
-    ("call", "error", "words"),
+test_mistakes_are_told = refused(
     [
         (lambda: nn.Linear(nn.relu), LeafError, r"Linear\.init\(key"),  # type: ignore[arg-type]
         (lambda: nn.Linear(3, 4), LeafError, "got 3"),  # type: ignore[arg-type]
@@ -450,8 +449,5 @@ def append_many(cache, number, row):
         (lambda: nn.run(nn.RNNCell.init(KEY, 3, 2), np.ones(3)), ShapeError, "length, features"),
         (lambda: nn.run(abs, X), FunctionError, "pass its first carry"),
         (lambda: nn.run(nn.RNNCell.init(KEY, 3, 2), X), ShapeError, r"RNNCell: takes .* 3\)"),
-    ],
+    ]
 )
-def test_mistakes_are_told(call, error, words):
-    with pytest.raises(error, match=words):
-        call()

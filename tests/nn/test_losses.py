@@ -12,7 +12,7 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import nn
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
-from tests.together import together
+from tests.together import refused, together
 
 RNG = np.random.default_rng(5)
 X, Y, Z = RNG.normal(size=(3, 4, 5))
@@ -375,8 +375,7 @@ def test_alignments_that_are_impossible_are_flat():
 # ---------------------------------------------------------------------------------------- refusals
 
 
-@together(
-    ("call", "kind", "words"),
+test_refusals = refused(
     [
         (
             lambda: nn.huber_loss(np.zeros((3, 1)), np.zeros(3)),
@@ -442,8 +441,5 @@ def test_alignments_that_are_impossible_are_flat():
         ),
         (lambda: nn.ctc_loss(X, [1], label_lengths=[1]), ShapeError, "do not broadcast to the ba"),
         (lambda: nn.ctc_loss(X, [1], logit_lengths=1.0), DtypeError, "logit_lengths have to be in"),
-    ],
+    ]
 )
-def test_refusals(call, kind, words):
-    with pytest.raises(kind, match=words):
-        call()

@@ -3,13 +3,12 @@
 from typing import Any
 
 import numpy as np
-import pytest
 from numpy.testing import assert_array_equal
 
 import funcgrad as fg
 from funcgrad import nn
 from funcgrad.errors import ArgumentError, DtypeError, FunctionError, ShapeError, TracerError
-from tests.together import together
+from tests.together import refused, together
 
 KEY = fg.random.key(0)
 THREE: Any = 3
@@ -93,8 +92,7 @@ def test_a_summary_counts():
     assert "?" in str(conv)
 
 
-@together(
-    ("call", "error", "words"),
+test_mistakes_in_recipes_are_told = refused(
     [
         (lambda: nn.build(nn.dense(3), KEY), ArgumentError, "pass it behind the key"),
         (lambda: nn.build(nn.dense(3), KEY, ()), ShapeError, "axis -1 of its input"),
@@ -116,8 +114,5 @@ def test_a_summary_counts():
         ),
         (lambda: nn.summary(THREE, (2,)), FunctionError, "applied to specs"),
         (lambda: nn.summary(TREE), fg.errors.LeafError, r"model\[0\]"),
-    ],
+    ]
 )
-def test_mistakes_in_recipes_are_told(call, error, words):
-    with pytest.raises(error, match=words):
-        call()

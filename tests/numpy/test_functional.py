@@ -3,12 +3,11 @@
 from typing import Any
 
 import numpy as np
-import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.errors import ArgumentError, FunctionError, ShapeError
-from tests.together import together
+from tests.together import refused, together
 
 NO_FUNCTION: Any = 3
 MATRIX = np.array([[3.0, 1.0, 2.0], [6.0, 4.0, 5.0]])
@@ -65,8 +64,7 @@ def test_a_vectorized_function_keeps_its_name_and_words() -> None:
     assert fnp.vectorize(larger, doc="Mine.").__doc__ == "Mine."
 
 
-@together(
-    ("call", "kind", "words"),
+test_words = refused(
     [
         (lambda: fnp.vectorize(larger, signature="(n)->"), ArgumentError, "a signature is written"),
         (lambda: fnp.vectorize(total, signature="(n),(n)->()")(MATRIX), ArgumentError, "for 2 arg"),
@@ -98,11 +96,8 @@ def test_a_vectorized_function_keeps_its_name_and_words() -> None:
             ShapeError,
             "may keep the axis or leave it out",
         ),
-    ],
+    ]
 )
-def test_words(call: Any, kind: type[Exception], words: str) -> None:
-    with pytest.raises(kind, match=words):
-        call()
 
 
 def test_rows_are_differentiated_through_numpys_name() -> None:

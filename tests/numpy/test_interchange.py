@@ -8,7 +8,7 @@ import pytest
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.errors import DeviceError, DlpackError, DtypeError, LeafError, TracerError
-from tests.together import together
+from tests.together import refused, together
 
 READ: Any = np.from_dlpack  # NumPy's stubs know of capsules of one kind alone
 NUMBERS = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
@@ -125,16 +125,12 @@ def test_a_traced_value_is_not_exported() -> None:
     assert fg.grad(lambda x: fnp.from_dlpack(x).sum())(NUMBERS).tolist() == [[1.0] * 3] * 2
 
 
-@pytest.mark.parametrize(
-    ("call", "kind", "words"),
+test_words = refused(
     [
         (lambda: fnp.from_dlpack(3.0), LeafError, "float has no __dlpack__"),
         (lambda: fnp.from_dlpack(NUMBERS, copy=False), DlpackError, "the array may be written to"),
         (lambda: fnp.from_dlpack(NUMBERS, device="cuda"), DeviceError, "there is no device 'cuda'"),
         (lambda: fg.tensor(1.0).__dlpack__(dl_device=(2, 0)), DlpackError, "in main memory"),
         (lambda: fnp.from_dlpack(NUMBERS.astype(np.longdouble)), DtypeError, "not supported"),
-    ],
+    ]
 )
-def test_words(call: Any, kind: type[Exception], words: str) -> None:
-    with pytest.raises(kind, match=words):
-        call()

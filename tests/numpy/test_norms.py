@@ -19,7 +19,7 @@ from funcgrad.errors import (
     MissingOptionError,
     ShapeError,
 )
-from tests.together import together
+from tests.together import refused, together
 
 RNG = np.random.default_rng(4)
 X = RNG.standard_normal((3, 3)) + np.eye(3)
@@ -354,11 +354,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
 }
 
 
-@together("what", REFUSED)
-def test_what_is_refused_says_why(what: str) -> None:
-    call, kind, message = REFUSED[what]
-    with pytest.raises(kind, match=message):
-        call()
+test_what_is_refused_says_why = refused(REFUSED)
 
 
 def test_a_number_has_a_norm() -> None:

@@ -1,14 +1,11 @@
 """Interpolation, slopes and phases: conventions at kinks, extreme numbers, errors."""
 
-from typing import Any
-
 import numpy as np
-import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
-from tests.together import together
+from tests.together import refused, together
 
 PLACES = np.array([1.0, 2.0, 4.0])
 HEIGHTS = np.array([3.0, 2.0, -6.0])
@@ -49,8 +46,7 @@ def test_whole_periods_are_counted() -> None:
     np.testing.assert_array_equal(turns, [0.0, -1.0, -2.0, -1.0])
 
 
-@together(
-    ("call", "kind", "words"),
+test_words = refused(
     [
         (lambda: fnp.interp([], [], [1.0]), ShapeError, "xp and fp have to be sequences"),
         (lambda: fnp.interp(1.0, [], []), ShapeError, "xp and fp have to be sequences"),
@@ -63,8 +59,5 @@ def test_whole_periods_are_counted() -> None:
         (lambda: fnp.gradient([1.0, 2.0], 1.0, 2.0), ArgumentError, "2 distances do not fit 1"),
         (lambda: fnp.gradient([1.0, 2.0], [1.0]), ShapeError, r"coordinates of the shape \(1,\)"),
         (lambda: fnp.unwrap([1j, 2.0]), DtypeError, "have to be real"),
-    ],
+    ]
 )
-def test_words(call: Any, kind: type[Exception], words: str) -> None:
-    with pytest.raises(kind, match=words):
-        call()

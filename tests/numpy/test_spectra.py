@@ -8,7 +8,7 @@ matrix and the direction change, which no algorithm can avoid.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -30,15 +30,9 @@ GAPS = (0.0, 1e-15, 1e-12, 1e-8, 1e-4, 1.0)
 MARGIN = 300.0
 
 # SciPy's, of the matrices twice as large that derivatives of logarithms take.
-pytestmark = pytest.mark.filterwarnings("ignore:.*logm")
+pytestmark = [pytest.mark.filterwarnings("ignore:.*logm"), pytest.mark.usefixtures("quiet")]
 
 Function = Callable[[Any], Any]
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    with np.errstate(all="ignore"):
-        yield
 
 
 def numbers(seed: int, shape: tuple[int, ...], turn: complex = 0) -> Any:

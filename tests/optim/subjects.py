@@ -12,8 +12,11 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
+from numpy.testing import assert_allclose
+
 import funcgrad as fg
 from funcgrad import optim
+from funcgrad._core import pytrees
 
 FUNCTIONS: Mapping[str, Callable[..., Any]] = MappingProxyType(
     {
@@ -73,3 +76,11 @@ def named(optimizer: Any, objective: Callable[[Any], Any], params: Any) -> dict[
     """The named arguments that an optimizer takes."""
     known = {"objective": objective, "value": objective(params)}
     return {name: known[name] for name in optimizer.takes}
+
+
+def assert_same(first: Any, second: Any, **tolerance: Any) -> None:
+    """Check that trees have one structure, and leaves of the same dtypes and numbers."""
+    assert pytrees.structure(first) == pytrees.structure(second)
+    for x, y in zip(pytrees.leaves(first), pytrees.leaves(second), strict=True):
+        assert x.dtype == y.dtype
+        assert_allclose(x, y, **tolerance)

@@ -14,7 +14,7 @@ import funcgrad.numpy as fnp
 from funcgrad import optim
 from funcgrad._core import pytrees
 from funcgrad.errors import ArgumentError, DtypeError, FunctionError, TreeError
-from tests.optim.subjects import CHANGES, FUNCTIONS, OTHERS, RULES, WRAPPED, named
+from tests.optim.subjects import CHANGES, FUNCTIONS, OTHERS, RULES, WRAPPED, assert_same, named
 from tests.together import together
 
 PARAMS: dict[str, Any] = {
@@ -66,13 +66,6 @@ def trained(optimizer, params, steps=4):
         return stepped(optimizer, *carry), None
 
     return fg.scan(step, (params, optimizer.init(params)), length=steps)[0]
-
-
-def assert_same(first, second, **tolerance):
-    assert pytrees.structure(first) == pytrees.structure(second)
-    for x, y in zip(pytrees.leaves(first), pytrees.leaves(second), strict=True):
-        assert x.dtype == y.dtype
-        assert_allclose(x, y, **tolerance)
 
 
 def test_every_optimizer_is_a_subject():

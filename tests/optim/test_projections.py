@@ -17,7 +17,7 @@ from funcgrad.errors import ArgumentError, DtypeError, LeafError, ShapeError, Tr
 from funcgrad.optim import projections as p
 from tests.every_mode import assert_every_mode
 from tests.optim.golden import PROJECTED, PROJECTIONS, TABLE
-from tests.together import together
+from tests.together import refused, together
 
 BALLS = {
     "l1_ball": (p.l1_ball, 1),
@@ -235,8 +235,7 @@ def test_descent_with_constraints():
     assert_allclose(slopes, np.array([[1, -1, 0], [-1, 1, 0], [0, 0, 0]]) / 2, atol=1e-5)
 
 
-@together(
-    ("call", "kind", "words"),
+test_refusals = refused(
     [
         (lambda: p.simplex(X, -1.0), ArgumentError, r"projections\.simplex: scale has to be at le"),
         (lambda: p.simplex(X, inf), ArgumentError, "at least 0 and finite, got inf"),
@@ -267,8 +266,5 @@ def test_descent_with_constraints():
         ),
         (lambda: p.box(0.5, np.zeros(3), 1.0), ShapeError, "does not broadcast"),
         (lambda: p.box(X, 1j, 2.0), DtypeError, "has to be of real numbers, got complex128"),
-    ],
+    ]
 )
-def test_refusals(call, kind, words):
-    with pytest.raises(kind, match=words):
-        call()

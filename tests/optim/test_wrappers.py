@@ -11,18 +11,12 @@ import funcgrad as fg
 from funcgrad import optim
 from funcgrad._core import pytrees
 from funcgrad.errors import ArgumentError, FunctionError, TreeError
+from tests.optim.subjects import assert_same
 
 PARAMS: dict[str, Any] = {
     "body": [{"w": fg.tensor([1.0, -2.0]), "b": fg.tensor(0.5, "float32")}],
     "head": fg.tensor(3.0),
 }
-
-
-def assert_same(first, second, **tolerance):
-    assert pytrees.structure(first) == pytrees.structure(second)
-    for x, y in zip(pytrees.leaves(first), pytrees.leaves(second), strict=True):
-        assert x.dtype == y.dtype
-        assert_allclose(x, y, **tolerance)
 
 
 @pytest.mark.parametrize("staged", [False, True])

@@ -21,7 +21,7 @@ from funcgrad.errors import (
     TracerError,
     TreeError,
 )
-from tests.together import together
+from tests.together import refused
 
 
 def cube(x: Any) -> Any:
@@ -99,11 +99,7 @@ WRONG: list[tuple[Callable[[], Any], type[Exception], str]] = [
 ]
 
 
-@together("place", range(len(WRONG)))
-def test_wrong_calls_are_refused(place: int) -> None:
-    call, kind, words = WRONG[place]
-    with pytest.raises(kind, match=words):
-        call()
+test_wrong_calls_are_refused = refused(WRONG)
 
 
 FAILING: list[tuple[Callable[..., Any], int]] = [

@@ -313,8 +313,7 @@ def test_many_ties_share_in_float16() -> None:
 
 def test_a_rule_that_changes_the_dtype_does_not_count() -> None:
     def first(bench: Workbench, equation: Any) -> int:
-        x: int = equation.operands[0]
-        return x
+        return equation.operands[0]
 
     staged = fg.program(lambda x: x * 2.0)(np.arange(3))
     assert improve(staged, {multiply: (first,)}) is staged

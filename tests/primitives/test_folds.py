@@ -24,16 +24,12 @@ from funcgrad.testing.operations.properties import AtSamples
 from tests.conformance import every_primitive
 from tests.together import together
 
+pytestmark = pytest.mark.usefixtures("quiet")
+
 (FOLDS,) = [tried for tried in PROPERTIES if tried.name == "structure: fold"]
 
 SUBJECTS = [each for each in every_primitive() if isinstance(each.structure, Reduction | Scan)]
 FOLDING = [each for each in SUBJECTS if FOLDS.applies(each)]
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    with np.errstate(all="ignore"):
-        yield
 
 
 def numbers(char: str) -> Any:

@@ -5,7 +5,7 @@ The subjects are discovered: whatever a ufunc evaluates. At samples a formula is
 numbers and zeros of both signs, and all pairs of them.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -20,17 +20,13 @@ from funcgrad.testing.operations.agreement import require_bits, require_ulps
 from tests.conformance import every_primitive
 from tests.together import together
 
+pytestmark = pytest.mark.usefixtures("quiet")
+
 # From call to call the bits of NumPy 2.0's absolute values and squares of complex numbers differ.
 OLD = np.__version__.startswith("2.0.")
 
 REALS = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 7.0, 90.0, 180.0, 65504.0, 1e16, 3e38, 1.7e308, np.inf)
 SMALL = (0.1, 6e-8, 1e-45, 2.2e-308, 1e-300, 5e-324)
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    with np.errstate(all="ignore"):
-        yield
 
 
 def formula_of(primitive: Primitive) -> Any:

@@ -26,17 +26,13 @@ from funcgrad.testing.operations.properties import AtSamples, Property
 from tests.conformance import every_primitive
 from tests.together import together
 
+pytestmark = pytest.mark.usefixtures("quiet")
+
 SUBJECTS = [each for each in every_primitive() if isinstance(each.structure, Gather | Scatter)]
 BY_INDICES = [each for each in SUBJECTS if each is not scatter.replace]
 OF_BLOCKS = (blocks.take_block, blocks.spread_block, blocks.put_block)
 INTEGERS = (np.int8, np.uint8, np.int32, np.int64, np.uint64)
 SPECIAL = np.array([np.nan, -0.0, 0.0, np.inf, -np.inf, 2.0, 2.0, -1.0, 0.5, 3.0, 4.0, 1.0])
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    with np.errstate(all="ignore"):
-        yield
 
 
 def property_of(primitive: Primitive) -> Property:

@@ -6,7 +6,7 @@ in ``tests/test_check_primitive.py``.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -25,6 +25,8 @@ from tests.conformance import (
     every_primitive,
     strangers,
 )
+
+pytestmark = pytest.mark.usefixtures("quiet")
 
 PRIMITIVES = (*every_primitive(), *every_primitive(several=True))
 ELSEWHERE = (*ELEMENT_MAPS, *TRAIT_LAWS, *WRITTEN_FORMULAS)
@@ -53,12 +55,6 @@ EXCUSED = {
     "kinds of samples": WITHOUT_SAMPLES,
     "constant where discrete": HELD_CONSTANT,
 }
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    with np.errstate(all="ignore"):
-        yield
 
 
 def test_there_are_subjects() -> None:

@@ -24,7 +24,7 @@ from funcgrad.errors import (
     TracerError,
 )
 from funcgrad.scipy import linalg
-from tests.together import together
+from tests.together import refused, together
 from tests.tools.benchmarks.coverage import of_some_versions
 
 RNG = np.random.default_rng(11)
@@ -517,11 +517,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
 }
 
 
-@together("what", REFUSED)
-def test_what_is_refused_says_why(what: str) -> None:
-    call, kind, message = REFUSED[what]
-    with pytest.raises(kind, match=message):
-        call()
+test_what_is_refused_says_why = refused(REFUSED)
 
 
 @pytest.mark.parametrize("number", [np.inf, np.nan])

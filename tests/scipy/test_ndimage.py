@@ -12,7 +12,7 @@ import funcgrad as fg
 from funcgrad import errors
 from funcgrad.scipy import ndimage
 from tests.every_mode import assert_every_mode
-from tests.together import together
+from tests.together import refused, together
 
 scipy_ndimage: Any = pytest.importorskip("scipy.ndimage")
 
@@ -247,8 +247,4 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_refusals(name: str) -> None:
-    call, error, words = REFUSED[name]
-    with pytest.raises(error, match=words):
-        call()
+test_refusals = refused(REFUSED)

@@ -18,7 +18,7 @@ from funcgrad.errors import (
     ShapeError,
 )
 from funcgrad.scipy.linalg import rsf2csf, schur
-from tests.together import together
+from tests.together import refused, together
 
 RNG = np.random.default_rng(5)
 PAIRS = np.kron(np.diag([1.0, 3.0]), [[1.0, 2.0], [-1.0, 1.0]]) + 0.3 * RNG.standard_normal((4, 4))
@@ -185,8 +185,7 @@ def test_phases_are_refused() -> None:
             fg.grad(f)(COMPLEX)
 
 
-@together(
-    ("call", "error", "message"),
+test_what_is_refused = refused(
     [
         (lambda: schur(PAIRS, "odd"), ArgumentError, "schur: output has to be one of 'real'"),
         (lambda: schur(PAIRS, sort="odd"), ArgumentError, "schur: sort has to be one of 'lhp'"),
@@ -194,8 +193,5 @@ def test_phases_are_refused() -> None:
         (lambda: schur(PAIRS[:2]), ShapeError, "schur: a has to be square"),
         (lambda: schur(PAIRS * np.nan), MatrixError, "schur: the matrix has infinities or NaN"),
         (lambda: rsf2csf(PAIRS, MIXED), ShapeError, "T and Z have to be of one shape"),
-    ],
+    ]
 )
-def test_what_is_refused(call: Callable[[], Any], error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=message):
-        call()

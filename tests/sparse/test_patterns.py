@@ -25,8 +25,7 @@ def nonzeros(f: Callable[..., Any], x: Any) -> np.ndarray[Any, np.dtype[np.bool_
 
 
 def found(f: Callable[..., Any], x: Any, **options: Any) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    dense: np.ndarray[Any, np.dtype[np.bool_]] = sparse.pattern(f, **options)(x).matrix.toarray()
-    return dense
+    return sparse.pattern(f, **options)(x).matrix.toarray()
 
 
 STENCIL = np.diag(np.ones(5)) + np.diag(np.ones(4), 1)

@@ -18,7 +18,7 @@ from funcgrad.testing import strategies as st
 from funcgrad.testing.strategies import drawn_functions
 from funcgrad.testing.strategies.drawn_functions import OPERATIONS
 from tests.scripts import printed
-from tests.together import together
+from tests.together import refused, together
 
 STRATEGIES: Any = st  # to call with arguments of wrong types
 quickly = settings(max_examples=40, deadline=None)
@@ -236,8 +236,7 @@ def test_functions_shrink_to_few_steps():
 # ------------------------------------------------------------------------------------- bad input
 
 
-@together(
-    ("make", "error", "text"),
+test_impossible_strategies_are_explained = refused(
     [
         (lambda: st.tensors("text"), DtypeError, "dtype has to be"),
         (lambda: st.tensors("U3"), DtypeError, "cannot have the dtype"),
@@ -260,11 +259,8 @@ def test_functions_shrink_to_few_steps():
         (lambda: st.functions([]), ArgumentError, "1 to 4 arguments"),
         (lambda: st.functions((0,)), ArgumentError, "need elements"),
         (lambda: st.functions((2,), max_steps=0), ArgumentError, "at least 1"),
-    ],
+    ]
 )
-def test_impossible_strategies_are_explained(make, error, text):
-    with pytest.raises(error, match=text):
-        make()
 
 
 WITHOUT = """

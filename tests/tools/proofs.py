@@ -152,8 +152,7 @@ def recorded() -> dict[str, dict[str, Any]]:
     """The counts of all runs, by the keys of the rows."""
     if not RECORDS.exists():
         return {}
-    records: dict[str, dict[str, Any]] = json.loads(RECORDS.read_text("utf-8"))
-    return records
+    return json.loads(RECORDS.read_text("utf-8"))
 
 
 def record(key: str, **counts: int | str) -> None:

@@ -1,4 +1,4 @@
-"""What the tests of the transformations share: trees to differentiate in, and their comparison."""
+"""What the tests of the transformations share: trees, loops and comparisons."""
 
 from typing import Any, NamedTuple
 
@@ -6,6 +6,7 @@ import numpy as np
 from numpy.testing import assert_allclose
 
 import funcgrad as fg
+import funcgrad.numpy as fnp
 from funcgrad._core import pytrees
 
 
@@ -33,6 +34,23 @@ def assert_same(actual: Any, expected: Any, rtol: float = 1e-9, atol: float = 1e
         if isinstance(other, (np.ndarray, np.generic, fg.Tensor)):
             assert own.dtype == other.dtype
         assert_allclose(np.asarray(own), np.asarray(other), rtol=rtol, atol=atol)
+
+
+def halved(x: Any) -> Any:
+    """A loop in a branch."""
+    if x > 0:
+        while x > 1.0:
+            x = x / 2
+        return fnp.log(x)
+    return x * x
+
+
+def newton(x: Any) -> Any:
+    """A square root, by as many steps as the number needs."""
+    y = x
+    while fnp.abs(y * y - x) > 1e-10 * x:
+        y = (y + x / y) / 2
+    return y
 
 
 def numbers(*shape: int, seed: int = 0) -> np.ndarray[Any, Any]:

@@ -206,8 +206,7 @@ def through(f: Function, bwd: Callable[[Any, Any], Any]) -> Function:
     """A function with a rule that reverse mode alone follows."""
     custom: Any = fg.custom_vjp(f, forward="through")
     custom.defvjp(lambda x: (custom(x), x), lambda x, ct: (bwd(x, ct),))
-    made: Function = custom
-    return made
+    return custom
 
 
 MODES = tuple(modes())

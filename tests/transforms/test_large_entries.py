@@ -29,6 +29,7 @@ from funcgrad._transforms.large_entries import LARGE
 from tests.conformance import at_all, by_primitive, every_case, every_primitive, representatives
 from tests.in_threads import in_threads
 from tests.together import together
+from tests.tools.benchmarks.measured import peak
 
 Values = list[Any]
 
@@ -237,16 +238,6 @@ def assert_same_bits(case: Any) -> None:
 
 def loss(x: Any) -> Any:
     return fnp.sum(fnp.sin(x) * fnp.exp(-(x**2)) + fnp.tanh(x) * x)
-
-
-def peak(call: Callable[[], Any]) -> int:
-    gc.collect()
-    tracemalloc.start()
-    try:
-        call()
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -12,7 +12,7 @@ import funcgrad.numpy as fnp
 from funcgrad._primitives.logic import logical_not
 from funcgrad._transforms import masked_paths, paths
 from funcgrad.errors import BatchError
-from tests.transforms.support import assert_same, numbers
+from tests.transforms.support import assert_same, halved, numbers
 
 XS = numbers(8, 6) * 2
 XS[0, 0] = 0.0
@@ -20,14 +20,6 @@ XS[0, 0] = 0.0
 
 def root(x: Any) -> Any:
     return fnp.sqrt(x) if x > 0 else x * 2
-
-
-def halved(x: Any) -> Any:
-    if x > 0:
-        while x > 1.0:
-            x = x / 2
-        return fnp.log(x)
-    return x * x
 
 
 def whole(x: Any) -> Any:

@@ -8,17 +8,9 @@ import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from tests.transforms.support import assert_same, numbers
+from tests.transforms.support import assert_same, halved, numbers
 
 X = np.array([3.0, -2.0, 0.5, 100.0, -1.0, 7.0])
-
-
-def halved(x: Any) -> Any:
-    if x > 0:
-        while x > 1.0:
-            x = x / 2
-        return fnp.log(x)
-    return x * x
 
 
 def each(f: Any, batch: Any) -> np.ndarray[Any, Any]:

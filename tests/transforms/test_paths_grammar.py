@@ -98,20 +98,10 @@ def check_staged(program: Any, rng: np.random.Generator) -> None:
 CHECKS = [check_eager, check_nested, check_patterns, check_staged]
 
 
+@pytest.mark.parametrize("examples", [QUICK, pytest.param(THOROUGH, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("check", CHECKS)
-def test_a_batch_equals_the_loop(check: Any) -> None:
-    @settings(max_examples=QUICK)
-    @given(PROGRAMS, BATCHES)
-    def run(program: Any, rng: np.random.Generator) -> None:
-        check(program, rng)
-
-    run()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("check", CHECKS)
-def test_many_batches_equal_the_loop(check: Any) -> None:
-    @settings(max_examples=THOROUGH)
+def test_batches_equal_the_loop(check: Any, examples: int) -> None:
+    @settings(max_examples=examples)
     @given(PROGRAMS, BATCHES)
     def run(program: Any, rng: np.random.Generator) -> None:
         check(program, rng)

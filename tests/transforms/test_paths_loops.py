@@ -18,7 +18,7 @@ from funcgrad.errors import BatchWarning, EscapedTracerError
 from tests.together import together
 from tests.transforms.branching import looped
 from tests.transforms.drawn_loops import BATCHES, LOOPS, function_of
-from tests.transforms.support import assert_same
+from tests.transforms.support import assert_same, newton
 
 X = np.array([3.0, 2.0, 0.5, 40.0, 1.25, 7.0])
 jit = partial(fg.jit, backend="numpy")  # in a fraction of the time of machine code
@@ -28,13 +28,6 @@ def halved(x: Any) -> Any:
     while x > 1.0:
         x = x / 2
     return fnp.log(x) * x
-
-
-def newton(x: Any) -> Any:
-    y = x
-    while fnp.abs(y * y - x) > 1e-10 * x:
-        y = (y + x / y) / 2
-    return y
 
 
 def number_first(x: Any) -> Any:
@@ -448,18 +441,9 @@ def check(program: Any, rng: np.random.Generator) -> None:
             assert_same(inside(batch), slopes, rtol=1e-7)
 
 
-def test_random_loops_equal_the_plain_loop() -> None:
-    @settings(max_examples=5)
-    @given(LOOPS, BATCHES)
-    def run(program: Any, rng: np.random.Generator) -> None:
-        check(program, rng)
-
-    run()
-
-
-@pytest.mark.slow
-def test_many_random_loops_equal_the_plain_loop() -> None:
-    @settings(max_examples=40)
+@pytest.mark.parametrize("examples", [5, pytest.param(40, marks=pytest.mark.slow)])
+def test_random_loops_equal_the_plain_loop(examples: int) -> None:
+    @settings(max_examples=examples)
     @given(LOOPS, BATCHES)
     def run(program: Any, rng: np.random.Generator) -> None:
         check(program, rng)

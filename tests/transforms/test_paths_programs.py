@@ -10,7 +10,7 @@ import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from tests.transforms.support import assert_same
+from tests.transforms.support import assert_same, newton
 
 
 def bisection(target: Any) -> Any:
@@ -25,13 +25,6 @@ def bisection(target: Any) -> Any:
         else:
             high = middle
     return (low + high) / 2 + 0.1 * target
-
-
-def newton(x: Any) -> Any:
-    y = x
-    while fnp.abs(y * y - x) > 1e-10 * x:
-        y = (y + x / y) / 2
-    return y
 
 
 def simpson(a: Any) -> Any:

@@ -249,8 +249,7 @@ def _numbers(shape: Shape, start: int, strides: Sequence[int]) -> list[int]:
     numbers = np.full(shape, start)
     for axis, (size, stride) in enumerate(zip(shape, strides, strict=True)):
         numbers += (np.arange(size) * stride).reshape(-1, *(1,) * (len(shape) - axis - 1))
-    ordered: list[int] = numbers.ravel().tolist()
-    return ordered
+    return numbers.ravel().tolist()
 
 
 def reduced(

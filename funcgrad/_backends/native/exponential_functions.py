@@ -370,8 +370,7 @@ def hypot(f: Floats, x: Value, y: Value) -> Value:
     missing = ((total - again) - again_error) + (error + (a_error + b_error))
     length = (root + missing / (root + root)) * back
     length = m.where((large == 0.0) | (x != x) | (y != y), x + y, length)
-    length = m.where((x == math.inf) | (y == math.inf), f.number(math.inf), length)
-    return length
+    return m.where((x == math.inf) | (y == math.inf), f.number(math.inf), length)
 
 
 def _logarithm(f: Floats, x: Value) -> tuple[Value, Value]:

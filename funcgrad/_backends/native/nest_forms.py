@@ -199,15 +199,12 @@ class NestForm:
 
     # ---------------------------------------------------------------------------------- reductions
 
-    def _is_sum(self, variable: int) -> bool:
-        return self.specs[variable].dtype.kind in "fc" and self.neutral(variable) == 0
-
     def dtype_of_total(self, variable: int) -> np.dtype[Any]:
         """The dtype in which a reduction is collected in registers: sums in double precision."""
         dtype = self.specs[variable].dtype
         if self._in_registers(variable) == len(self.extents) and not self._has_columns:
             return dtype
-        if self._is_sum(variable):
+        if dtype.kind in "fc" and self.neutral(variable) == 0:
             return np.result_type(dtype, np.float64)
         return np.result_type(dtype, np.float32) if dtype == np.float16 else dtype
 

@@ -74,8 +74,7 @@ class Runtime:
         make = ctypes.pythonapi.PyCFunction_NewEx
         make.restype = ctypes.py_object
         make.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
-        builtin: Callable[..., Any] = make(ctypes.addressof(self._run), table, None)
-        return builtin
+        return make(ctypes.addressof(self._run), table, None)
 
     def direct(self, program: Program, code: NativeCode) -> Direct | None:
         """How calls of jitted functions are taken; None if only Python knows this interpreter."""

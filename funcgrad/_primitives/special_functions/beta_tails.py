@@ -115,8 +115,7 @@ def _log_betainc_factor(a: Array, b: Array, x: Array) -> Array:
     inner = [
         np.where(gone, argument, harmless) for argument, harmless in ((a, 1.0), (b, 1.0), (x, 0.5))
     ]
-    usual = np.where(gone, _by_tail(*inner), usual)
-    return usual
+    return np.where(gone, _by_tail(*inner), usual)
 
 
 def _by_tail(a: Array, b: Array, x: Array) -> Array:

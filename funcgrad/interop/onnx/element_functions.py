@@ -134,8 +134,7 @@ def _divided(m: ElementAlgebra, x: Element, y: Element) -> Element:
 def _remainder_of_integers(m: ElementAlgebra, x: Element, y: Element, truncate: bool) -> Element:
     """A remainder; 0 for a zero divisor, as in NumPy."""
     safe = m.where(y == 0, x.dtype.type(1), y)
-    out = _wide(lambda m, a, b: m.nodes("Mod", a.dtype, a, b, fmod=int(truncate)))(m, x, safe)
-    return out
+    return _wide(lambda m, a, b: m.nodes("Mod", a.dtype, a, b, fmod=int(truncate)))(m, x, safe)
 
 
 def _fmod(m: ElementAlgebra, x: Element, y: Element) -> Element:

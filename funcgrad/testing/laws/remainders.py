@@ -258,7 +258,8 @@ def _remainders(line: _Line, blur: Sequence[Array]) -> _Remainders:
         h = 2.0**-k
         values = line.at(h)
         size = abs(values) + abs(line.start)
-        size[-1] += sum([float((abs(ct) * abs(y)).sum()) for ct, y in _weighed(line)])
+        pairs = zip(line.cts, line.trial.subject.values, strict=True)
+        size[-1] += sum([float((abs(ct) * abs(y)).sum()) for ct, y in pairs])
         floor = 4 * line.eps * size + 4 * line.rounding + tiny
         floor += h * (8 * line.eps * abs(line.first) + blur[0])
         floor += h * h * (8 * line.eps * abs(second) + blur[1])
@@ -272,10 +273,6 @@ def _remainders(line: _Line, blur: Sequence[Array]) -> _Remainders:
     columns = [np.array(column) for column in zip(*rows, strict=True)]
     steps, values, floors, first, last = columns
     return _Remainders(steps, values, floors, first, None if line.second is None else last)
-
-
-def _weighed(line: _Line) -> Any:
-    return zip(line.cts, line.trial.subject.values, strict=True)
 
 
 def _judge(line: _Line) -> None:

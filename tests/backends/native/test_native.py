@@ -35,8 +35,7 @@ pytest.importorskip("llvmlite")
 
 
 def native(f: Callable[..., Any]) -> Callable[..., Any]:
-    jitted: Callable[..., Any] = fg.jit(f, backend="native")
-    return jitted
+    return fg.jit(f, backend="native")
 
 
 def evaluated_and_compiled(

@@ -10,6 +10,7 @@ import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
+from tests.backends.native.test_native_nests import run_natively
 
 TRANSFORMS = {
     "fft": lambda x, **options: fnp.fft.fft(x, **options),
@@ -18,13 +19,6 @@ TRANSFORMS = {
     "irfft, odd": lambda x, **options: fnp.fft.irfft(x, 7, **options),
     "irfft, even": lambda x, **options: fnp.fft.irfft(x, 4, **options),
 }
-
-
-def run_natively(f: Any, *args: Any) -> Any:
-    """The result of machine code, in which nothing is called back."""
-    jitted = fg.jit(f, backend="native")
-    assert jitted.lower(*args).source.startswith("; called back: nothing")
-    return jitted(*args)
 
 
 @pytest.mark.slow

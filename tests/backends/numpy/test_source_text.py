@@ -21,8 +21,7 @@ def pasted(program: fg.Program, text: str) -> Callable[..., Any]:
     exec(text, module)
     constants = program.numpy_constants()
     if constants:
-        made: Callable[..., Any] = module["with_constants"](constants)
-        return made
+        return module["with_constants"](constants)
     assert "with_constants" not in module
     functions = [each for each in module.values() if getattr(each, "__globals__", 0) is module]
     (function,) = functions

@@ -16,7 +16,7 @@ from numpy.testing import assert_allclose
 import funcgrad as fg
 from funcgrad.errors import ArgumentError, DtypeError, FuncgradError, MissingOptionError, ShapeError
 from funcgrad.scipy import signal
-from tests.together import together
+from tests.together import refused, together
 
 RNG = np.random.default_rng(0)
 UNTYPED: Any = signal
@@ -269,8 +269,7 @@ def test_single_precision_stays(name: str) -> None:
     assert _flat(signal.resample(x, 9, window="hann"))[-1].dtype == np.float32
 
 
-@together(
-    ("call", "error", "match"),
+test_refusals = refused(
     [
         (lambda: signal.convolve(X, A), ShapeError, "1 and 2 axes"),
         (lambda: signal.convolve(A, A.T, "valid"), ShapeError, "at least as long"),
@@ -313,11 +312,8 @@ def test_single_precision_stays(name: str) -> None:
         (lambda: signal.get_window((), 5), ArgumentError, r"get_window: window is \(\)"),
         (lambda: signal.savgol_coeffs(5, 3, -1), ArgumentError, "savgol_coeffs: deriv is -1"),
         (lambda: UNTYPED.savgol_filter(X, 5, 3, delta=X), DtypeError, "savgol_filter: delta"),
-    ],
+    ]
 )
-def test_refusals(call: Any, error: type[Exception], match: str) -> None:
-    with pytest.raises(error, match=match):
-        call()
 
 
 @together(

@@ -4,7 +4,6 @@ import pickle
 from typing import Any
 
 import numpy as np
-import pytest
 import scipy.stats
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -17,7 +16,7 @@ from funcgrad.errors import (
     ShapeError,
 )
 from funcgrad.scipy import stats
-from tests.together import together
+from tests.together import refused, together
 
 RNG = np.random.default_rng(3)
 SAMPLES, PLANE = RNG.standard_normal(12), RNG.standard_normal((2, 12))
@@ -77,8 +76,7 @@ def test_an_estimate_is_a_tree_and_a_value() -> None:
     assert low.dtype == np.float32
 
 
-@together(
-    ("call", "error", "match"),
+test_refusals = refused(
     [
         (lambda: stats.gaussian_kde([1.0]), ShapeError, "at least two samples"),
         (lambda: stats.gaussian_kde(SAMPLES, weights=[1.0]), ShapeError, "one weight"),
@@ -92,11 +90,8 @@ def test_an_estimate_is_a_tree_and_a_value() -> None:
         (lambda: stats.rankdata(SAMPLES, "last"), ArgumentError, "method is 'last'"),
         (lambda: stats.multinomial.pmf([1.0, 2.0], 3, [1.0]), ShapeError, "do not fit"),
         (lambda: stats.multinomial.mean(3, 1.0), ShapeError, "needs a class"),
-    ],
+    ]
 )
-def test_refusals(call: Any, error: type[Exception], match: str) -> None:
-    with pytest.raises(error, match=match):
-        call()
 
 
 @together("axis", [0, 1, -1, None])

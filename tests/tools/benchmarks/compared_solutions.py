@@ -301,8 +301,7 @@ def _drawn(check: Callable[[float], Any]) -> Callable[[], Any]:
     """A test of a property at points that Hypothesis draws, by its default settings."""
     hypothesis = import_module("hypothesis")
     points = hypothesis.given(hypothesis.strategies.floats(-3.0, 3.0))
-    test: Callable[[], Any] = hypothesis.settings(database=None, deadline=None)(points(check))
-    return test
+    return hypothesis.settings(database=None, deadline=None)(points(check))
 
 
 def _wrong_sine(custom_jvp: Any, xp: Any) -> Any:

@@ -73,8 +73,7 @@ class Subject:
     @cached_property
     def f(self) -> Callable[..., Any]:
         """The program as a function of all arguments."""
-        function: Callable[..., Any] = function_of(self.program, SCOPE)
-        return function
+        return function_of(self.program, SCOPE)
 
     @cached_property
     def value(self) -> Any:

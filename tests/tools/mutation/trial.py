@@ -420,8 +420,7 @@ def tried_anew(tests: Sequence[str], limits: Mapping[str, float]) -> Verdict:
         return Verdict("survived") if nothing else Verdict("killed", "import")
 
     seconds = 300.0 + 4 * sum(limits.get(test, 20.0) for test in tests)
-    answer: Verdict = forked(work, seconds, Verdict("late"), Verdict("killed", "a process died"))
-    return answer
+    return forked(work, seconds, Verdict("late"), Verdict("killed", "a process died"))
 
 
 def recorded(root: Path, slow: bool, jobs: int) -> tuple[Reach, list[str]]:
