@@ -129,7 +129,17 @@ class XlaWriter:
 
     def joined(self, parts: Sequence[Array], axis: int) -> Array:
         """Concatenate arrays along an axis."""
-        return parts[0] if len(parts) == 1 else self.lax.concatenate(parts, axis)
+        lax, shape = self.lax, parts[0].shape
+        if len(parts) == 1:
+            return parts[0]
+        if axis != len(shape) - 1 or any(x.shape[axis] != 1 for x in parts):
+            return lax.concatenate(parts, axis)
+        # Elements in turns are chosen: XLA computes a concatenation of formulas one by one.
+        places = lax.broadcasted_iota(np.int32, (*shape[:-1], len(parts)), axis)
+        out = self.expanded(parts[-1], places.shape)
+        for k, x in enumerate(parts[:-1]):
+            out = lax.select(lax.eq(places, np.int32(k)), self.expanded(x, places.shape), out)
+        return out
 
     def padded(
         self, x: Array, before: Sequence[int], behind: Sequence[int], between: Sequence[int]
