@@ -132,9 +132,10 @@ class XlaWriter:
         lax, shape = self.lax, parts[0].shape
         if len(parts) == 1:
             return parts[0]
-        if axis != len(shape) - 1 or any(x.shape[axis] != 1 for x in parts):
+        alone = axis == len(shape) - 1 and all(x.shape[axis] == 1 for x in parts)
+        if not alone or len(parts) > 8:
             return lax.concatenate(parts, axis)
-        # Elements in turns are chosen: XLA computes a concatenation of formulas one by one.
+        # Few elements in turns are chosen: XLA computes a concatenation of formulas one by one.
         places = lax.broadcasted_iota(np.int32, (*shape[:-1], len(parts)), axis)
         out = self.expanded(parts[-1], places.shape)
         for k, x in enumerate(parts[:-1]):
