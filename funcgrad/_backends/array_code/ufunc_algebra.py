@@ -191,8 +191,9 @@ def random_words(
     params: Mapping[str, Any],
     operands: Sequence[Array],
     spec: Spec,
+    joined: Callable[[Sequence[Array], int], Array],
 ) -> Array:
-    """Random words of a shape, see ``structure.Random``."""
+    """Random words of a shape, see ``structure.Random``; ``joined`` concatenates blocks'."""
     writer = m.writer
     key = writer.cast_to(operands[0], _UINT64)
     lead = key.shape[:-1]
@@ -214,7 +215,7 @@ def random_words(
         writer.reshaped(writer.expanded(m.array(word, _UINT64), stack), (*stack, 1))
         for word in block(m, *map(m.element, (first, second, numbers)), **params)
     ]
-    together = writer.joined(words, len(stack))
+    together = joined(words, len(stack))
     if len(operands) == 1:
         together = writer.reshaped(together, (*lead, stack[-1] * len(words)))
     together = writer.sliced(together, len(together.shape) - 1, 0, count)

@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any, Final
 
 import numpy as np
@@ -130,6 +131,22 @@ class XlaWriter:
     def joined(self, parts: Sequence[Array], axis: int) -> Array:
         """Concatenate arrays along an axis."""
         return parts[0] if len(parts) == 1 else self.lax.concatenate(parts, axis)
+
+    def in_turns(self, parts: Sequence[Array], axis: int) -> Array:
+        """Concatenate single elements along the last axis, by selections.
+
+        XLA computes a concatenation of formulas one by one. The formulas of an element are all
+        computed, so this is for few that share most of their work, such as random words; not for
+        small arrays, such as keys, which XLA would compute again for each reader.
+        """
+        lax, shape = self.lax, (*parts[0].shape[:axis], len(parts))
+        if prod(shape) < 256:
+            return self.joined(parts, axis)
+        places = lax.broadcasted_iota(np.int32, shape, axis)
+        out = self.expanded(parts[-1], shape)
+        for k, x in enumerate(parts[:-1]):
+            out = lax.select(lax.eq(places, np.int32(k)), self.expanded(x, shape), out)
+        return out
 
     def padded(
         self, x: Array, before: Sequence[int], behind: Sequence[int], between: Sequence[int]

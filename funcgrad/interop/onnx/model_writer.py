@@ -297,7 +297,8 @@ def _by_structure(
             places = structure.places(*shapes, **params)
             return scattered(writer, places, structure.fold, base, updates, operands, spec)
         case Random() if structure.block is not None:
-            return random_words(ElementAlgebra(writer), structure.block, params, operands, spec)
+            m = ElementAlgebra(writer)
+            return random_words(m, structure.block, params, operands, spec, writer.joined)
     return None
 
 
