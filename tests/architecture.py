@@ -800,7 +800,6 @@ LAWS = frozenset(
         "funcgrad._passes.few_of_order",
         "funcgrad._passes.in_place",
         "funcgrad._passes.relax",
-        "funcgrad._passes.presence",
         "funcgrad._passes.simplify",
     }
 )

@@ -31,8 +31,8 @@ _SMALL: Final = 1024
 def fold_constants(program: Program) -> Program:
     """Evaluate equations that depend only on constants, and drop equations without effect.
 
-    An equation is evaluated if its result is small, or at most twice as large as its operands. If
-    NumPy would warn, it is kept, so that the warning still appears at every call.
+    An equation is evaluated if its result is small, or not larger than its operands. If NumPy would
+    warn, it is kept, so that the warning still appears at every call.
 
     Equations that do not move elements, such as a reshape to the same shape, are dropped, as are
     casts to the same dtype.
@@ -58,7 +58,7 @@ def _folded(bench: Workbench, equation: Equation) -> int | None:
 
 def _is_worth_keeping(equation: Equation, operands: Sequence[Constant]) -> bool:
     size = prod(equation.results[0].shape)
-    return size <= max(_SMALL, 2 * sum([prod(operand.spec.shape) for operand in operands]))
+    return size <= max(_SMALL, sum([prod(operand.spec.shape) for operand in operands]))
 
 
 def _evaluated(primitive: Primitive, equation: Equation, operands: Sequence[Constant]) -> Any:

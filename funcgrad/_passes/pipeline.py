@@ -19,7 +19,6 @@ from funcgrad._passes.dead_code import leave_out_unread
 from funcgrad._passes.few_of_order import SELECTING
 from funcgrad._passes.fold import FOLDING
 from funcgrad._passes.identity import copy_products_with_identities
-from funcgrad._passes.presence import PRESENCE
 from funcgrad._passes.relax import RELAXED
 from funcgrad._passes.schedule import schedule
 from funcgrad._passes.simplify import ALGEBRA
@@ -28,7 +27,7 @@ from funcgrad._passes.trials_of_passes import tried
 from funcgrad._passes.workbench import Rules, improve, joined
 from funcgrad._programs.program import Program
 
-_EXACT: Final[Rules] = joined(ALGEBRA, FOLDING, SINKING, SELECTING, PRESENCE)
+_EXACT: Final[Rules] = joined(ALGEBRA, FOLDING, SINKING, SELECTING)
 _ALL: Final[Rules] = joined(_EXACT, CONTRACTING)
 _RELAXED: Final[Rules] = joined(_EXACT, RELAXED, CONTRACTING)
 

@@ -29,15 +29,12 @@ from tests.conformance import every_primitive
 from tests.passes.forms_of_algebra import ALGEBRAIC
 from tests.passes.forms_of_matrices import CONTRACTED
 from tests.passes.forms_of_moves import MOVING
-from tests.passes.forms_of_presence import PRESENT
 from tests.passes.parts import Form
 from tests.subjects import SPECIAL, fixed
 
 SIZE: Final = 3
 DTYPES: Final = tuple("fdefdeDi?")
-FORMS: Final[Mapping[str, Form]] = MappingProxyType(
-    {**ALGEBRAIC, **MOVING, **PRESENT, **CONTRACTED}
-)
+FORMS: Final[Mapping[str, Form]] = MappingProxyType({**ALGEBRAIC, **MOVING, **CONTRACTED})
 """By the name of a rule, what it is made for."""
 
 
