@@ -155,7 +155,7 @@ class Translation:
                 reverse = params.get("reverse", False)
                 return scanned(m, structure.fold, operands, spec, params["axis"], reverse)
             case Random() if structure.block is not None:
-                return random_words(m, structure.block, params, operands, spec, writer.in_turns)
+                return random_words(m, structure.block, params, operands, spec, writer.interleaved)
             case Opaque():
                 return by_form(writer, structure, operands, spec, params)
         raise UntranslatableError("only NumPy or SciPy evaluate it")

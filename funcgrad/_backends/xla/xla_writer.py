@@ -132,7 +132,7 @@ class XlaWriter:
         """Concatenate arrays along an axis."""
         return parts[0] if len(parts) == 1 else self.lax.concatenate(parts, axis)
 
-    def in_turns(self, parts: Sequence[Array], axis: int) -> Array:
+    def interleaved(self, parts: Sequence[Array], axis: int) -> Array:
         """Concatenate single elements along the last axis, by selections.
 
         XLA computes a concatenation of formulas one by one. The formulas of an element are all
