@@ -45,7 +45,7 @@ def _engine_of(job: Job) -> ExecutorEngine:
         The object is not an executor, and not a list of devices.
     """
     operation, executor = job.operation, cast("Any", job.executor)
-    devices = [executor] if isinstance(executor, Device) else executor
+    devices = [job.executor] if isinstance(job.executor, Device) else job.executor
     if isinstance(devices, (list, tuple)) and devices:
         return DeviceEngine(operation, devices, job.allow_other_bits)
     distributed: Any = sys.modules.get("distributed")

@@ -64,6 +64,7 @@ class HostCalls:
 
     def run(self, program: Callable[[], Any]) -> Any:
         """Run the program to its end, and raise the error of an operation, if there was one."""
+        outs = None
         with self._lock:
             self._error, self._left = None, _MOST_LEFT
             try:
