@@ -184,7 +184,8 @@ OPTIONED = sorted({function for function, _, _ in pairs(OPTIONS)})
 @together("function", OPTIONED)
 def test_options_of_other_libraries_say_what_to_write(function: str) -> None:
     rows = [(option, advice) for name, option, advice in pairs(OPTIONS) if name == function]
-    calls = [f.__call__ if hasattr(f, "train") else f for f in functions(function)]  # of layers
+    named: list[Any] = list(functions(function))
+    calls = [f.__call__ if hasattr(f, "train") else f for f in named]  # of layers
     answering = [(f, *row) for f in calls for row in rows]
     assert answering
     for f, option, advice in answering:
