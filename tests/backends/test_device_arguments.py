@@ -241,6 +241,16 @@ def test_scans_of_funcgrad_take_their_own_arrays_along(device: FakeDevice) -> No
     assert out.y.device == device.name
 
 
+def test_gradients_in_loops_of_jitted_functions_close_over_arrays(device: FakeDevice) -> None:
+    w, x = fg.put((np.ones((3, 2)), np.ones((8, 3))), device)
+    slope = fg.grad(lambda w: fnp.sum(x @ w))
+    for one in (fg.jit, lambda f: f):
+        trained = one(lambda w: fg.scan(lambda w, _: (w - slope(w), 0.0), w, None, length=3)[0])
+        out = trained(w)
+        assert out.device == device.name
+        np.testing.assert_array_equal(out, np.full((3, 2), -23.0))
+
+
 def test_bounds_of_bins_are_where_the_elements_are(device: FakeDevice) -> None:
     x = fg.put(X, device)
     for call in (

@@ -24,6 +24,7 @@ import numpy as np
 from funcgrad._base.users_line import is_users, named_arguments_of, wrapped_call
 from funcgrad._core import pytrees
 from funcgrad._core.trace import NUMBERS, RAW, TracedValue, device_below
+from funcgrad._transforms.stager import Stager
 from funcgrad._transforms.transformed import Transformed
 from funcgrad.errors import DeviceError
 
@@ -152,7 +153,13 @@ def _array_of(leaf: object) -> np.ndarray[Any, Any] | None:
 
 
 def _value_of(leaf: object) -> object:
-    """Return the value inside a tensor or a tracer; any other object itself."""
+    """Return the value inside a tensor or a tracer; any other object itself.
+
+    It is None if a program is being written, in which an array only stands for a shape and a dtype.
+    """
     while isinstance(leaf, TracedValue):
+        trace = leaf._trace
+        if isinstance(trace, Stager) and not trace.has_numbers:
+            return None
         leaf = leaf._value
     return leaf
