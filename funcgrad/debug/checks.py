@@ -74,6 +74,27 @@ def check(condition: ArrayLike, message: str, **values: ArrayLike) -> None:
         ...
     funcgrad.errors.ConditionError: x is not positive: x = -2.0, example 1 (at <doctest ...>:2).
     """
+    _check(condition, message, values)
+
+
+def check_argument(condition: ArrayLike, message: str, **values: ArrayLike) -> None:
+    """Check an argument of a function of funcgrad, as ``check`` does; XLA's devices leave it out,
+    since each call would wait for them.
+
+    Raises
+    ------
+    ConditionError
+        The condition does not hold.
+    """
+    _check(condition, message, values, of_argument=True)
+
+
+def _check(
+    condition: ArrayLike,
+    message: str,
+    values: Mapping[str, ArrayLike],
+    of_argument: bool = False,
+) -> None:
     if not __debug__:
         return
     if not isinstance(message, str):
@@ -85,7 +106,13 @@ def check(condition: ArrayLike, message: str, **values: ArrayLike) -> None:
             " array of them. Compare it, as in x > 0."
         )
     shown = [operand(value, f"check: {name}") for name, value in values.items()]
-    params = {"message": message, "names": tuple(values), "examples": 0, "line": users_line()}
+    params = {
+        "message": message,
+        "names": tuple(values),
+        "examples": 0,
+        "line": users_line(),
+        "of_argument": of_argument,
+    }
     stager = running_stager()
     if stager is not None and type(ok) in RAW and not np.all(ok):
         stager.process(CHECK, (True, ok, *shown), params)  # of the branch being staged
@@ -94,7 +121,14 @@ def check(condition: ArrayLike, message: str, **values: ArrayLike) -> None:
 
 
 def _evaluate(
-    x: Raw, ok: Raw, *values: Raw, message: str, names: tuple[str, ...], examples: int, line: str
+    x: Raw,
+    ok: Raw,
+    *values: Raw,
+    message: str,
+    names: tuple[str, ...],
+    examples: int,
+    line: str,
+    of_argument: bool = False,
 ) -> Raw:
     if np.all(ok):
         return x

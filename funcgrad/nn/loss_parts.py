@@ -111,10 +111,10 @@ def check_classes(operation: str, labels: Tensor, classes: int, hint: str = "") 
 def check_when_run(condition: Tensor, message: str, **values: Tensor) -> None:
     """Check arguments whose values are not known yet, by ``fg.debug.check``; not on a device, since
     each call would wait for it."""
-    from funcgrad.debug.checks import check  # loaded for traced arguments only
+    from funcgrad.debug.checks import check_argument  # loaded for traced arguments only
 
     if device_below(condition) is None:
-        check(condition, message, **values)
+        check_argument(condition, message, **values)
 
 
 def parameter(

@@ -55,3 +55,21 @@ def test_loops_that_print_are_called_in_order(capsys: pytest.CaptureFixture[str]
     on_xla(f, np.float64(0.5))
     lines = capsys.readouterr().out.splitlines()
     assert [line.partition(" (")[0] for line in lines] == ["start", "step 0", "step 1", "end"]
+
+
+def checked(x: Any) -> Any:
+    debug.check(x > 0, "a user's condition")
+    return x * 2
+
+
+@pytest.mark.filterwarnings("error")
+def test_devices_do_not_check_labels() -> None:
+    loss = fg.value_and_grad(lambda x, labels: fg.nn.cross_entropy(x, labels).sum())
+    x, labels = np.array([[0.5, -1.0], [2.0, 0.25]]), np.array([0, 1])
+    compiled, (value, _) = on_xla(loss, x, labels)
+    with pytest.raises(errors.ConditionError, match="labels have to be from 0 to 1"):
+        compiled(x, labels + 1)
+    on_device, _ = fg.jit(loss)(*fg.put((x, labels), "xla"))
+    np.testing.assert_allclose(on_device, value, rtol=1e-15)
+    with pytest.warns(errors.DeviceWarning, match="a user's condition"):
+        fg.jit(checked)(fg.put(np.ones(3), "xla"))

@@ -100,6 +100,8 @@ class Translation:
     ) -> Outcome:
         structure, params = equation.operation.structure, dict(equation.params)
         if EFFECT in equation.operation.traits:
+            if params.get("of_argument") and not self.writer.checks:
+                return [operands[0]], None
             raise UntranslatableError("it has an effect")
         match structure:
             case Control():
