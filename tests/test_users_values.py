@@ -206,7 +206,7 @@ def test_numpy_s_complaints_are_explained() -> None:
     )
     assert type(explained(TypeError("no"), "dot", True)) is DtypeError
     assert type(explained(ValueError("negative powers"), "power", 1)) is ArgumentError
-    with pytest.raises(FuncgradError, match="ours"):  # which is no cause of itself
+    with pytest.raises(FuncgradError, match="ours"):  # an error must not cause itself
         explained(FuncgradError("ours"), "dot")
 
 

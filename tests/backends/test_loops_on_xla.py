@@ -69,7 +69,7 @@ def test_the_way_back_takes_the_steps_of_the_value(name: str, form: str) -> None
 
 
 def solved(a: Any, **options: Any) -> Any:
-    """The line ``a t``, of which the errors of all steps are rounding errors."""
+    """The line ``a t``; the estimated error of each step is a rounding error."""
     options = {"rtol": 1e-9, "atol": 1e-9, **options}
     start = fnp.stack([0.0 * a])
     return integrate.solve_ivp(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import tracemalloc
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any
 
@@ -19,6 +19,8 @@ from funcgrad._backends import choice
 from tests.in_threads import in_threads
 from tests.scripts import printed
 
+pytestmark = pytest.mark.usefixtures("without_collector")
+
 SIZE = 20_000
 BYTES = 8 * SIZE
 
@@ -28,16 +30,6 @@ def _code_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """No thread compiles better code while memory is measured."""
     if choice.DEFAULT == "native" and find_spec("llvmlite") is not None:
         monkeypatch.setattr("funcgrad._backends.native.native_code._PATIENCE", 0)
-
-
-@pytest.fixture(autouse=True)
-def _without_collector() -> Iterator[None]:
-    gc.collect()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
 
 
 def assert_nothing_left(

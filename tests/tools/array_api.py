@@ -7,7 +7,7 @@ test find more, and take longer; a sample has some files only::
     python -m tests.tools.array_api ../array-api-tests 100
     python -m tests.tools.array_api ../array-api-tests 5 has_names signatures
 
-The tests that fail on purpose are those of ``DEVIATIONS``; the exit status is 1 if others fail.
+Tests that ``DEVIATIONS`` names fail on purpose; the exit status is 1 if others fail.
 
 >>> text = "FAILED array_api_tests/test_array_object.py::test_setitem - funcgrad.errors.I...\n"
 >>> text += "FAILED array_api_tests/test_fft.py::test_fft - AssertionError\n"

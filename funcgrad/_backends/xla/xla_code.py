@@ -73,7 +73,7 @@ class XlaCode:
         self._compiled: Any = None
 
     def compile(self) -> None:
-        """Compile it. Then there is no text any more, which takes more memory than the code."""
+        """Compile it, and drop its text, which takes more memory than the code."""
         lowered = self._lowered
         if lowered is not None:
             with self._scope(True):
