@@ -172,7 +172,11 @@ class _Collected:
             config.getoption("markexpr") == "not slow" and config.args == config.getini("testpaths")
         )
         self._paths: list[str] = config.getini("testpaths")
-        options = {"--device fake": "device", "--backend xla": "backend"}
+        options = {
+            "--device fake": "device",
+            "--device xla:cpu:0": "device",
+            "--backend xla": "backend",
+        }
         self._differs = [
             option
             for option, name in options.items()

@@ -201,10 +201,11 @@ class DeviceBackend(Backend, Protocol):
     handle, or a Python number where the program's output is weak. Constants of the program are raw
     values; they are moved once. Without guards, ``run`` copies nothing to the host.
 
-    Two more members are optional. ``imported(array)`` copies an array of another library's, which
+    Three more members are optional. ``imported(array)`` copies an array of another library's, which
     has ``__dlpack__``, and returns its handle, shape and dtype; without it, such an array has to be
     in main memory. ``exported(handle)`` returns a copy that has ``__dlpack__``; without it, tensors
-    are exported from main memory.
+    are exported from main memory. ``sent(handle, other)`` copies an array to another device, and
+    returns its handle there, or None; without a handle, the copy goes by way of main memory.
     """
 
     @property

@@ -27,7 +27,7 @@ __all__ = ["lift", "wrap"]
 
 
 def _jax() -> Any:
-    return optional_package("jax", "interop.jax: JAX is not installed")
+    return optional_package("jax", "interop.jax: jax or its jaxlib is not installed")
 
 
 def wrap(f: Callable[..., Any]) -> Callable[..., Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import pickle
 import runpy
+import sys
 import threading
 import warnings
 from collections.abc import Callable
@@ -19,7 +20,7 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import errors
 from funcgrad._backends.interface import Compiled
-from funcgrad._backends.xla.jax_library import memory_errors
+from funcgrad._backends.xla.jax_library import jax_library, memory_errors
 from funcgrad.errors import CheckError, DeviceError, DeviceWarning, NonFiniteError
 from tests.backends.fake_device import Chip, FakeDevice
 from tests.together import together
@@ -461,6 +462,28 @@ class _Losing(FakeDevice):
 def test_check_backend_finds_planted_mistakes(kind: type[FakeDevice], text: str) -> None:
     with pytest.raises(CheckError, match=text):
         fg.testing.check_backend(kind(f"fake:{kind.__name__}"), kinds=("behaviour",))
+
+
+class _Linked(FakeDevice):
+    def sent(self, handle: Chip, other: object) -> Chip | None:
+        return Chip(self._read(handle), other.counts) if isinstance(other, _Linked) else None
+
+
+def test_copies_between_linked_devices_do_not_pass_the_host() -> None:
+    first, second, other = _Linked("fake:1"), _Linked("fake:2"), FakeDevice("fake:3")
+    x = fg.put(X, first)
+    y, z = fg.put(x, second), fg.put(x, other)
+    assert first.counts.gets == other.counts.puts == 1
+    assert second.counts.puts == 0
+    assert (x.device, y.device, z.device) == ("fake:1", "fake:2", "fake:3")
+    for moved in (y, z):
+        np.testing.assert_array_equal(fg.get(moved * 2.0), X * 2.0)
+
+
+def test_a_missing_jaxlib_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jax", None)  # as where jaxlib is missing
+    with pytest.raises(errors.MissingPackageError, match=r"jaxlib is not installed.*pip install"):
+        jax_library()
 
 
 def test_devices_lists_the_host_first() -> None:

@@ -254,6 +254,11 @@ y = fg.jit(fg.grad(lambda x: fnp.sum(fnp.sin(x) * x)))(x)
 assert y.device == "xla:cpu:3", y.device
 assert np.allclose(fg.get(y), np.cos(np.arange(4.0)) * np.arange(4.0) + np.sin(np.arange(4.0)))
 assert (x * 2 + 1).device == x.device
+kind, get = type(x.device.backend), type(x.device.backend).get
+kind.get = None  # a copy to another device does not pass the host
+z = fg.put(x, "xla:cpu:5")
+kind.get = get
+assert z.device == (z + z).device == "xla:cpu:5" and np.array_equal(fg.get(z), fg.get(x))
 words = fg.random.bits(fg.put(fg.random.key(1), "xla:cpu:2"), (5,))
 assert np.array_equal(fg.get(words), fg.random.bits(fg.random.key(1), (5,)))
 last, rows = fg.jit(lambda xs: fg.scan(lambda c, x: (c + x, c * x), 0.0, xs))(x)

@@ -188,14 +188,14 @@ def test_mistakes_are_refused() -> None:
 _ON_XLA = """
 import numpy as np, funcgrad as fg
 devices = fg.devices()[1:]
-assert len(devices) == 2, devices
-chunks = [np.arange(3.0) + k for k in range(5)]
+assert len(devices) == 8, devices
+chunks = [np.arange(3.0) + k for k in range(13)]
 f = lambda w, x: ((w * x) ** 2).sum()
 results = []
-for workers in (devices, devices[:1], ["xla:cpu:1", "xla:cpu:0"]):
+for workers in (devices, devices[:1], devices[3:6], ["xla:cpu:1", "xla:cpu:0"]):
     step = fg.parallel.value_and_grad(f, workers)
     for w in (np.ones(3), fg.put(np.ones(3), devices[1])):
-        for some in (chunks, [fg.put(x, workers[0]) for x in chunks]):
+        for some in (chunks, [fg.put(x, workers[k % len(workers)]) for k, x in enumerate(chunks)]):
             out = fg.get(step(w, some))
             results.append(b"".join(np.asarray(leaf).tobytes() for leaf in out))
 assert len({*results}) == 1, results
@@ -204,7 +204,7 @@ np.testing.assert_allclose(out[0], np.mean([np.sum(x**2) for x in chunks]))
 
 
 @pytest.mark.slow
-def test_two_devices_of_xla() -> None:
+def test_eight_devices_of_xla() -> None:
     pytest.importorskip("jax")
-    flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
+    flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=8"}
     subprocess.run([sys.executable, "-c", _ON_XLA], check=True, env={**os.environ, **flags})

@@ -122,6 +122,10 @@ class Device(Trace):
                 )
             if value._trace.backend is self.backend:  # with the other answer to calls_host
                 return self.follow(spec_of(value))(value._value.handle, value._value.origin)
+            sent = getattr(value._trace.backend, "sent", None)
+            handle = None if sent is None else sent(value._value.handle, self.backend)
+            if handle is not None:
+                return self.follow(spec_of(value))(handle, users_line())
             value = value._reveal(operation, exact=True)
         if type(value) not in RAW:
             raise TracerError(

@@ -23,7 +23,7 @@ def jax_library() -> Any:
     MissingPackageError
         JAX is not installed.
     """
-    return optional_package("jax", "the XLA backend: JAX is not installed")
+    return optional_package("jax", "the XLA backend: jax or its jaxlib is not installed")
 
 
 def wide_dtypes() -> AbstractContextManager[Any]:

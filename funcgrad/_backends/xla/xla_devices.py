@@ -20,7 +20,6 @@ from funcgrad._backends.xla.xla_backend import on_host, prepared, supports
 from funcgrad._backends.xla.xla_code import XlaCode
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._base.locks import cached_property
-from funcgrad._core.trace import Raw
 from funcgrad._programs.equation import Equation
 from funcgrad._programs.program import Program
 
@@ -88,7 +87,7 @@ class XlaDevice:
         """The text of StableHLO, below the operations that are called back."""
         return XlaCode(program, self.device).text()
 
-    def put(self, array: Raw) -> Any:
+    def put(self, array: Any) -> Any:
         """Copy an array to the device."""
         with wide_dtypes(), memory_errors():
             return jax_library().device_put(array, self.device)
@@ -97,6 +96,10 @@ class XlaDevice:
         """Copy an array to the host, after the operations that compute it."""
         with memory_errors():
             return np.asarray(handle)
+
+    def sent(self, handle: Any, other: object) -> Any:
+        """Copy an array to another device of JAX's; None if the other device is none."""
+        return other.put(handle) if isinstance(other, XlaDevice) else None
 
     def imported(self, array: Any) -> tuple[Any, tuple[int, ...], Any]:
         """Copy an array of another library's; return it with its shape and dtype."""
