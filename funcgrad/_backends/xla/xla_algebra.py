@@ -6,8 +6,10 @@ they are composed of several.
 >>> import pytest
 >>> jax = pytest.importorskip("jax")
 >>> m = XlaAlgebra(XlaWriter())
->>> halved = jax.jit(lambda x: m.where(m.element(x) > 0, x / 2, -m.exp(m.element(x))).array)
->>> halved(np.float32([1.0, -np.inf])).tolist()
+>>> def halved(x):
+...     x = m.element(x)
+...     return m.where(x > 0, x / 2, -m.exp(x)).array
+>>> jax.jit(halved)(np.float32([1.0, -np.inf])).tolist()
 [0.5, -0.0]
 """
 
