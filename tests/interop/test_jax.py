@@ -80,6 +80,11 @@ def test_without_float64_there_is_float32() -> None:
     assert gradient.tolist() == [0.0, 1.0, 2.0]
 
 
+def test_a_function_may_put_arrays_on_a_device_of_xla() -> None:
+    f = interop.jax.wrap(lambda x: fnp.sum(fnp.arange(3.0, device="xla:cpu:0") + 1.0) * x)
+    assert float(jax.jit(jax.grad(f))(2.0)) == 6.0
+
+
 @pytest.mark.parametrize("wide", [False, True])
 def test_lifted(wide: bool) -> None:
     with jax.enable_x64(wide):
