@@ -12,6 +12,7 @@ from numpy.testing import assert_array_equal
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import errors, sparse
+from funcgrad.scipy import linalg
 from tests.backends.xla_calls import on_xla
 
 pytest.importorskip("jax")
@@ -94,3 +95,28 @@ def test_pullbacks_of_compiled_functions_are_staged() -> None:
     for ct in (1.0, 2.0):
         assert np.allclose(staged(ct)[0], ct * np.sum(np.cos(large * 0.5) * large))
     assert staged.stagings == 1
+
+
+FACTORED: dict[str, Callable[[Any], Any]] = {
+    "inverses": lambda a: fnp.linalg.inv(a, failed="nan"),
+    "complex inverses": lambda a: fnp.linalg.inv(a + 0j, failed="nan"),
+    "solutions": lambda a: fnp.linalg.solve(a, a[0, :, :1], failed="nan"),
+    "square roots": lambda a: fnp.linalg.cholesky(a, failed="nan"),
+    "triangles": lambda a: linalg.solve_triangular(a, a[0, :, :1], failed="nan"),
+    "bands": lambda a: linalg.solve_banded((1, 1), a[:, [0, 1, 0]], a[..., :1], failed="nan"),
+    "determinants": lambda a: (fnp.linalg.det(a), *fnp.linalg.slogdet(a)),
+    "complex determinants": lambda a: fnp.linalg.slogdet(a + 0j),
+}
+
+
+@np.errstate(all="ignore")
+def test_matrices_without_factors_have_the_results_of_the_host_on_a_device() -> None:
+    stack = np.array([[[2.0, 1], [1, 3]], [[1, 2], [2, 4]], [[0, 0], [0, 0]], [[1, 2], [2, 1]]])
+
+    def every(a: Any) -> dict[str, Any]:
+        return {name: f(a) for name, f in FACTORED.items()}
+
+    found = fg.get(fg.jit(every)(fg.put(stack, "xla:cpu:0")))
+    for name, expected in every(fg.tensor(stack)).items():
+        for one, other in zip(fg.tree.leaves(found[name]), fg.tree.leaves(expected), strict=True):
+            np.testing.assert_allclose(one, other, 1e-12, 1e-15, err_msg=name)

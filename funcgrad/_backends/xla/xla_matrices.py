@@ -30,13 +30,13 @@ def from_factors(
         raise UntranslatableError("it has no elements")
     if form.bands == (1, 1) and form.makes is FromFactors.SOLUTIONS:
         out = _tridiagonal(writer, a, others[0])
-        return [out], _finite(writer, out)  # singular matrices give NaN
+        return _or_nan(writer, form, [out], _finite(writer, out, 2))  # singular matrices give NaN
     if form.bands is not None:
         a = _dense(writer, a, *form.bands)
     solve, diagonal, factor, sign = _factors(writer, form, a)
-    ok = lax.reduce_and(lax.ne(diagonal, dtype.type(0)), _axes(diagonal))
+    good = lax.reduce_and(lax.ne(diagonal, dtype.type(0)), [diagonal.ndim - 1])
     if form.factors is Factors.SQUARE_ROOT:
-        ok = lax.bitwise_and(ok, _finite(writer, diagonal))
+        good = lax.bitwise_and(good, _finite(writer, diagonal, 1))
     n = a.shape[-1]
     match form.makes:
         case FromFactors.SOLUTIONS:
@@ -48,23 +48,40 @@ def from_factors(
         case FromFactors.DETERMINANT:
             outs = [lax.mul(sign, lax.reduce_prod(diagonal, [diagonal.ndim - 1]))]
         case _:
-            size = lax.abs(diagonal)
-            phases = lax.div(diagonal, writer.cast_to(size, dtype))
             last = [diagonal.ndim - 1]
             outs = [
-                lax.mul(sign, lax.reduce_prod(phases, last)),
-                lax.reduce_sum(lax.log(size), last),
+                lax.mul(sign, lax.reduce_prod(lax.sign(diagonal), last)),
+                lax.reduce_sum(lax.log(lax.abs(diagonal)), last),
             ]
-    return outs, ok
+    return _or_nan(writer, form, outs, good)
+
+
+def _or_nan(
+    writer: XlaWriter, form: Factorization, outs: Sequence[Array], good: Array
+) -> tuple[list[Array], Array]:
+    """The results, NaN for matrices without factors if these raise no error; and whether all
+    matrices have factors."""
+    lax = writer.lax
+    if not form.raises:
+        outs = [
+            lax.select(
+                writer.expanded(lax.expand_dims(good, [good.ndim, good.ndim + 1]), out.shape),
+                out,
+                lax.full_like(out, complex(np.nan, np.nan) if out.dtype.kind == "c" else np.nan),
+            )
+            for out in outs
+        ]
+    return [*outs], lax.reduce_and(good, _axes(good))
 
 
 def _axes(x: Array) -> list[int]:
     return [*range(len(x.shape))]
 
 
-def _finite(writer: XlaWriter, x: Array) -> Array:
+def _finite(writer: XlaWriter, x: Array, core: int) -> Array:
+    """Whether all numbers are finite, over the last axes."""
     real = writer.lax.real(x) if x.dtype.kind == "c" else x
-    return writer.lax.reduce_and(writer.lax.is_finite(real), _axes(x))
+    return writer.lax.reduce_and(writer.lax.is_finite(real), _axes(x)[-core:])
 
 
 def _factors(writer: XlaWriter, form: Factorization, a: Array) -> tuple[Any, Array, Any, Array]:
