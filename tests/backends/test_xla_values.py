@@ -43,6 +43,10 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
         lambda z: (fnp.max(z), fnp.min(z), fnp.maximum(z, z[::-1]), fnp.minimum(z[::-1], 2)),
         (MISSING,),
     ),
+    "absolute values beside what is missing": (
+        fnp.abs,
+        (np.array([complex(np.nan, -np.inf), complex(np.inf, np.nan), 3 - 4j, np.nan]),),
+    ),
     "powers of zero": (lambda z: fnp.zeros(3) ** z, (np.array([1 + 1j, 2, 0.5 - 3j]),)),
 }
 

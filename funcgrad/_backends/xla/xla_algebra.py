@@ -105,6 +105,8 @@ class XlaAlgebra(UfuncAlgebra):
             return self.element(getattr(self.writer.jax.numpy, name)(*arrays))
         if dtype.kind == "c" and name in ("maximum", "minimum"):
             return self.element(self._extremum(_LAX[name], *arrays))
+        if dtype.kind == "c" and name == "absolute":
+            return self.element(self._size(*arrays))
         if dtype.kind == "c" and name in _SIDES:
             out = getattr(self.writer.lax, _LAX.get(name, name))(*arrays)
             return self.element(self._on_side(out, arrays[0], *_SIDES[name]))
@@ -195,6 +197,15 @@ class XlaAlgebra(UfuncAlgebra):
         out = getattr(lax, name)(x, y)
         for z in (y, x):
             out = lax.select(lax.ne(z, z), z, out)
+        return out
+
+    def _size(self, z: Array) -> Array:
+        """The absolute value of a complex number; XLA's is NaN beside an infinite part."""
+        lax = self.writer.lax
+        out = lax.abs(z)
+        for part in (lax.real(z), lax.imag(z)):
+            size = lax.abs(part)
+            out = lax.select(lax.eq(size, size.dtype.type(np.inf)), size, out)
         return out
 
     def _on_side(self, out: Array, x: Array, axis: str, sign: int) -> Array:
