@@ -82,7 +82,7 @@ def _promised(
 ) -> tuple[list[Any], pytrees.Structure]:
     """The specs and the tree of a bridge's result, in dtypes that JAX has."""
     examples = tuple([Spec(tuple(x.shape), np.dtype(x.dtype)) for x in arrays])
-    with jax.ensure_compile_time_eval():  # values of XLA's devices are no tracers of JAX's
+    with jax.ensure_compile_time_eval():  # so that arrays on XLA's devices are not traced
         specs, form = bridge.promised(static, examples)
     as_jax = jax.dtypes.canonicalize_dtype
     return [jax.ShapeDtypeStruct(spec.shape, as_jax(spec.dtype)) for spec in specs], form

@@ -203,8 +203,8 @@ class XlaAlgebra(UfuncAlgebra):
         """The absolute value of a complex number; XLA's is NaN beside an infinite part."""
         lax = self.writer.lax
         out = lax.abs(z)
-        for part in (lax.real(z), lax.imag(z)):
-            size = lax.abs(part)
+        for number in (lax.real(z), lax.imag(z)):
+            size = lax.abs(number)
             out = lax.select(lax.eq(size, size.dtype.type(np.inf)), size, out)
         return out
 
