@@ -74,10 +74,16 @@ def _rows_last(x: Shape, shape: Shape) -> dict[str, Any] | None:
     return {"shape": behind(shape)}
 
 
+def _expanded(x: Spec, shape: Shape) -> Spec:
+    if np.broadcast_shapes(x.shape, shape) != shape:  # the first raises this error, too
+        raise ValueError(f"the shape {x.shape} could not be broadcast to {shape}")
+    return Spec(shape, x.dtype)
+
+
 broadcast_to: Primitive = Primitive(
     "broadcast_to",
     expand,
-    lambda x, shape: Spec(shape, x.dtype),
+    _expanded,
     Linear((lambda ct, x, shape: sum_to(ct, shape_of(x)),), structural=True),
     _broadcast_batch,
     _broadcast_samples,

@@ -78,6 +78,13 @@ def test_powers_with_negative_integers_are_refused() -> None:
         total(np.array([1, -2]))
 
 
+def test_shapes_that_do_not_fit_are_refused_on_a_device() -> None:
+    x, rows = fg.put((np.arange(4.0), np.ones((1, 3))), "xla:cpu:0")
+    for f in (fnp.insert, fg.jit(fnp.insert, static_argnums=1)):
+        with pytest.raises(errors.ShapeError, match=r"insert.*broadcast"):
+            f(x, 0, rows)
+
+
 def test_booleans_of_python_are_counted() -> None:
     _, found = on_xla(lambda n: ((n > 1) + (n > 2), -(n > 1), (n > 1) & (n > 2)), 3.0)
     assert [x.tolist() for x in found] == [2, -1, True]
