@@ -13,6 +13,7 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import errors, sparse
 from tests.backends.xla_calls import on_xla
+from tests.together import together
 
 pytest.importorskip("jax")
 
@@ -94,3 +95,21 @@ def test_pullbacks_of_compiled_functions_are_staged() -> None:
     for ct in (1.0, 2.0):
         assert np.allclose(staged(ct)[0], ct * np.sum(np.cos(large * 0.5) * large))
     assert staged.stagings == 1
+
+
+@together(
+    "row",
+    [
+        [2.0, 0.0, 3.0, 0.0, 5.0],
+        [0.0, 0.0, 1e200, 1e200, 2.0],
+        [1e-200, 1.0, 1e200, 1e200, 1e-300],
+        [1e200, 1e200, 1e-300, 1e-200, 3.0],
+    ],
+)
+def test_gradients_of_running_products_stay_there(row: list[float]) -> None:
+    x, weights = np.array(row), np.arange(1.0, 6.0)
+    f = fg.grad(lambda x: fnp.sum((fnp.cumprod(x) * weights)[2:]))
+    there = fg.jit(f, backend="xla")
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(there(x), f(x), 1e-13)
+    assert "called back: nothing" in there.lower(x).source
