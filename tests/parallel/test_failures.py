@@ -65,8 +65,9 @@ def test_no_executor(name, executor):
 
 
 def test_data_in_place_of_an_executor():
+    called: Any = parallel.map
     with pytest.raises(ArgumentError, match=r"data follow .* parallel\.map\(\.\.\., executor\)"):
-        parallel.map(loss, [np.ones(3)], ThreadPoolExecutor(1))
+        called(loss, [np.ones(3)], ThreadPoolExecutor(1))
 
 
 def test_an_executor_that_is_shut_down():
