@@ -62,9 +62,9 @@ _INT32: Final = np.dtype(np.int32)
 _INT64: Final = np.dtype(np.int64)
 _FLOAT64: Final = np.dtype(np.float64)
 _FAR: Final = 5000
-"""An exponent beyond those of all numbers and of their products and quotients."""
+"""An exponent that no product of two elements has."""
 _AWAY: Final = 1 << 40
-"""An exponent beyond those of products of so many numbers as fit into memory."""
+"""An exponent that no product of an array has."""
 
 
 # Cumulative sums.
@@ -176,7 +176,7 @@ def _scaled_products(ct: Value, x: Value, axis: int) -> Value:
     """The later sums times the earlier products, all scaled by powers of two to be near 1.
 
     The product of the elements up to k, with 1 for zeros, is about 2^exponents[k]; a sum is scaled
-    by its greatest term, among those before the next zero.
+    by its greatest term before the next zero.
     """
     dtype = np.result_type(dtype_of(ct), dtype_of(x))
     ct, x = [cast(array, dtype=_FLOAT64) for array in (ct, x)]

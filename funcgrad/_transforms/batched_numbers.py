@@ -1,8 +1,8 @@
 """Python numbers that differ between the examples of a batch, as loops and branches return them.
 
-A Python number is weak: it takes an array's dtype. Inside, a batch of them is an array, which would
-not. So their tracer has a trace of its own, just inside of the batch: it converts the array to the
-dtype of the others in an operation. Whatever is no elementwise operation takes the array.
+A Python number is weak: it takes an array's dtype. A batch of numbers is an array, which would not.
+So a number's tracer has a trace just inside of the batch, which converts the array to the dtype of
+the other operands. Operations that are not elementwise take the array.
 
 >>> import funcgrad as fg
 >>> x = fg.tensor(np.array([3.0, -3.0], np.float32))
@@ -77,7 +77,7 @@ class NumberTrace(Trace):
 
 
 def with_numbers(values: Sequence[Value], flags: Sequence[bool]) -> list[Value]:
-    """Let the flagged ones of a batch's tracers stand for Python numbers."""
+    """Make Python numbers of the flagged tracers of a batch."""
     return [_number(x) if flag else x for x, flag in zip(values, flags, strict=True)]
 
 
@@ -93,6 +93,6 @@ def _number(value: Value) -> Value:
 
 
 def specs_with_numbers(values: Sequence[Value]) -> list[Spec]:
-    """The specs of values, of which those that stand for Python numbers are weak."""
+    """The specs of values, weak for Python numbers."""
     specs = [(x, spec_inside(x)) for x in values]
     return [replace(spec, weak=True) if type(x) is BatchedNumber else spec for x, spec in specs]
