@@ -289,6 +289,10 @@ def test_decorators_with_options() -> None:
         (lambda: nn.Linear.init(random.key(0), 3), "Linear.init: missing 1 required positional ar"),
         (lambda: UNCHECKED.odeint(abs, 1.0), "'ts'; the arguments are func, y0, ts, args, rtol"),
         (lambda: optim.sgd(0.1, learning_rate=0.1), "multiple values for argument 'learning_r"),
+        (
+            lambda: UNCHECKED.parallel.map(abs, [1.0], executor=["xla"]),
+            "the data follow in a second call: parallel.map(..., executor)(...)",
+        ),
         (lambda: nn.softmax(np.ones(2), 0, 1), "softmax: takes from 1 to 2 positional arguments"),
         (lambda: UNCHECKED.jacfwd(), "jacfwd: the argument f is missing: a decorator with"),
         (lambda: random.randint(random.key(0), (3,), 5), "the arguments are key, shape, minval"),

@@ -386,4 +386,6 @@ def refusal(
         if advice and place >= len(args) and parameter not in kwargs:
             return MissingOptionError(f"{name}: the argument {parameter} is missing: {advice}.")
     reason = str(error).partition("() ")[2] or str(error)
+    if reason.endswith("multiple values for argument 'executor'"):
+        reason += f", and the data follow in a second call: parallel.{name}(..., executor)(...)"
     return MissingOptionError(f"{name}: {reason}; the arguments are {', '.join(parameters)}.")

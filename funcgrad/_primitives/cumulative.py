@@ -16,34 +16,35 @@ from typing import Any, Final
 
 import numpy as np
 
-from funcgrad._core.primitive import Linear, Linearized, Primitive, Sample
+from funcgrad._core.primitive import DISCRETE, Linear, Linearized, Primitive, Sample
 from funcgrad._core.specs import Shape, Spec, dtype_of, shape_of
-from funcgrad._core.structure.folds import PRODUCT, SUM
+from funcgrad._core.structure.folds import GREATEST, PRODUCT, SUM
 from funcgrad._core.structure.structures import OWNS, Opaque, Scan, mixing
 from funcgrad._core.trace import Raw, Value
 from funcgrad._primitives.elementwise import absolute
 from funcgrad._primitives.index_keys import Key
 from funcgrad._primitives.joining import concatenate
-from funcgrad._primitives.logic import equal
+from funcgrad._primitives.logic import equal, isfinite
 from funcgrad._primitives.recurrence import (
     all_finite,
     arrays_and_axes,
     batch_along_axis,
     conjugate,
-    one_by_one,
     recurrence,
     shifted,
 )
 from funcgrad._primitives.reduction import (
     count_nonzero,
     numbers,
+    reduce_all,
     reduce_sum,
     reduce_text,
     reduction,
 )
-from funcgrad._primitives.rounding import binary_exponent, ldexp
-from funcgrad._primitives.selection import where
+from funcgrad._primitives.rounding import binary_exponent, ldexp, rint
+from funcgrad._primitives.selection import maximum, minimum, where
 from funcgrad._primitives.structural import cast, inverse_axes, move_axis, reshape, transpose, view
+from funcgrad._primitives.transcendental import log2
 
 __all__ = [
     "cumulative_prod",
@@ -52,9 +53,18 @@ __all__ = [
     "pulled_in_range",
     "pulled_products",
     "reduce_prod",
+    "running_max",
 ]
 
 _multiply: Final[Any] = np.multiply.reduce
+
+_INT32: Final = np.dtype(np.int32)
+_INT64: Final = np.dtype(np.int64)
+_FLOAT64: Final = np.dtype(np.float64)
+_FAR: Final = 5000
+"""An exponent that no product of two elements has."""
+_AWAY: Final = 1 << 40
+"""An exponent that no product of an array has."""
 
 
 # Cumulative sums.
@@ -85,6 +95,31 @@ cumulative_sum: Primitive = Primitive(
     structure=Scan(SUM),
     traits=OWNS,
 )
+
+
+def _running_max(x: Raw, axis: int, reverse: bool) -> Raw:
+    turned = np.flip(x, axis) if reverse else x
+    out = np.maximum.accumulate(turned, axis)
+    return np.flip(out, axis) if reverse else out
+
+
+def _integer_samples() -> Iterator[Sample]:
+    for sample in _sum_samples():
+        x = np.asarray(sample.args[0].real * 9, np.int64)
+        yield Sample((x,), sample.params, smooth=False)
+
+
+running_max: Primitive = Primitive(
+    "running_max",
+    _running_max,
+    lambda x, axis, reverse: x,
+    DISCRETE,
+    batch_along_axis,
+    _integer_samples,
+    structure=Scan(GREATEST),
+    traits=OWNS,
+)
+"""The greatest integer up to each place."""
 
 
 # Cumulative products.
@@ -131,23 +166,47 @@ def _pulled_body(ct: Value, x: Value, axis: int) -> Value:
 
 
 def _pulled_in_range(out: Raw, ct: Raw, x: Raw, axis: int) -> Raw:
-    """The products, again factor by factor with unbounded exponents if some are not finite."""
+    """The products, again with unbounded exponents if some are not finite."""
     if all_finite(out) or not (all_finite(x) and all_finite(ct)):
         return np.array(out)
-    x, ct = [np.moveaxis(np.asarray(array, out.dtype), axis, 0) for array in (x, ct)]
-    behind = np.concatenate([x[1:], np.zeros_like(x[:1])])
-    mantissas, exponents = _running_products(x)
-    weights = mantissas[::-1], exponents[::-1]
-    return np.moveaxis(one_by_one(behind[::-1], ct[::-1], weights)[::-1], 0, axis)
+    return _scaled_products(ct, x, axis)
 
 
-def _running_products(x: Raw) -> tuple[Any, Any]:
-    """The products of all elements before each element, as mantissas and unbounded exponents."""
-    mantissas, exponents = np.ones_like(x), np.zeros(x.shape, np.int64)
-    for k in range(1, len(x)):
-        mantissas[k], more = np.frexp(mantissas[k - 1] * np.frexp(x[k - 1])[0])
-        exponents[k] = exponents[k - 1] + np.frexp(x[k - 1])[1] + more
-    return mantissas, exponents
+def _scaled_products(ct: Value, x: Value, axis: int) -> Value:
+    """The later sums times the earlier products, all scaled by powers of two to be near 1.
+
+    The product of the elements up to k, with 1 for zeros, is about 2^exponents[k]; a sum is scaled
+    by its greatest term before the next zero.
+    """
+    dtype = np.result_type(dtype_of(ct), dtype_of(x))
+    ct, x = [cast(array, dtype=_FLOAT64) for array in (ct, x)]
+    zero, empty = equal(x, 0), equal(ct, 0)
+    logarithms = log2(absolute(where(zero, 1.0, x)))
+    exponents = cast(rint(cumulative_sum(logarithms, axis=axis, reverse=False)), dtype=_INT64)
+    earlier = shifted(exponents, axis, 0, backward=False)
+    factors = _scaled(x, earlier - exponents)
+    before = shifted(cumulative_prod(factors, axis=axis), axis, 1.0, backward=False)
+    zeros = _AWAY * cumulative_sum(cast(zero, dtype=_INT64), axis=axis, reverse=False)
+    sizes = where(empty, -_AWAY // 2, exponents + cast(binary_exponent(ct), dtype=_INT64)) - zeros
+    scales = running_max(sizes, axis=axis, reverse=True) + zeros
+    behind = _scaled(
+        shifted(factors, axis, 0.0, backward=True),
+        shifted(scales, axis, 0, backward=True) - scales,
+    )
+    later = recurrence(behind, _scaled(ct, exponents - scales), axis=axis, reverse=True)
+    return cast(_scaled(before * later, earlier - exponents + scales), dtype=dtype)
+
+
+def _scaled(x: Value, exponents: Value) -> Value:
+    return ldexp(x, cast(minimum(maximum(exponents, -_FAR), _FAR), dtype=_INT32))
+
+
+def _in_range_body(out: Value, ct: Value, x: Value, axis: int) -> Value:
+    def lanes(x: Value) -> Value:
+        return reduce_all(isfinite(x), axis=(axis,), keepdims=True)
+
+    again = ~lanes(out) & lanes(x) & lanes(ct)
+    return where(again, _scaled_products(ct, x, axis), out)
 
 
 def _divided(ct: Raw, x: Raw, axis: int) -> Raw | None:
@@ -229,6 +288,7 @@ pulled_in_range: Primitive = Primitive(
     _in_range_samples,
     structure=Opaque(keeps_finite=True),
     traits=OWNS,
+    body=_in_range_body,
 )
 """Products that ``pulled_products`` is made of, computed again if some overflow."""
 

@@ -28,7 +28,6 @@ __all__ = [
     "arrays_and_axes",
     "batch_along_axis",
     "conjugate",
-    "one_by_one",
     "recurrence",
     "shifted",
 ]
@@ -94,7 +93,7 @@ def _recurrence(a: Raw, b: Raw, axis: int, reverse: bool) -> Raw:
         a, b = a[::-1], b[::-1]
     out = _by_blocks(a, b)
     if dtype.kind == "f" and not all_finite(out) and all_finite(a[1:]) and all_finite(b):
-        out = one_by_one(a, b, np.ones_like(b))
+        out = _one_by_one(a, b)
     return np.ascontiguousarray(np.moveaxis(out[::-1] if reverse else out, 0, axis))
 
 
@@ -160,24 +159,14 @@ _NOTHING: Final = -(1 << 40)
 """The exponent of zero, below all others."""
 
 
-def one_by_one(a: Raw, b: Raw, weights: Raw) -> Raw:
-    """The weights times the states, with unbounded intermediate exponents.
-
-    Parameters
-    ----------
-    a, b : ndarray
-        Real and finite, the recurrence on the first axis.
-    weights : ndarray, or tuple of two
-        Of the shape of the states; or mantissas, and exponents of any size.
-    """
+def _one_by_one(a: Raw, b: Raw) -> Raw:
+    """The states, with unbounded intermediate exponents, of a and b that are real and finite."""
     out = np.empty_like(b)
-    mantissas, exponents = weights if type(weights) is tuple else np.frexp(weights)
     state = _normal(b[0], 0)
     for k in range(len(b)):
         if k:
             state = _sum(_normal(state[0] * a[k], state[1]), _normal(b[k], 0))
-        exponent = np.clip(state[1] + exponents[k], -10_000, 10_000)
-        out[k] = np.ldexp(state[0] * mantissas[k], exponent.astype(np.int32))
+        out[k] = np.ldexp(state[0], np.clip(state[1], -10_000, 10_000).astype(np.int32))
     return out
 
 

@@ -46,7 +46,8 @@ def _engine_of(job: Job) -> ExecutorEngine:
     """
     operation, executor = job.operation, cast("Any", job.executor)
     devices = [job.executor] if isinstance(job.executor, Device) else job.executor
-    if isinstance(devices, (list, tuple)) and devices:
+    are_data = isinstance(devices, (list, tuple)) and any(hasattr(x, "shape") for x in devices)
+    if isinstance(devices, (list, tuple)) and devices and not are_data:
         return DeviceEngine(operation, devices, job.allow_other_bits)
     distributed: Any = sys.modules.get("distributed")
     client: Any = getattr(executor, "_client", executor)  # of a ClientExecutor
@@ -60,7 +61,8 @@ def _engine_of(job: Job) -> ExecutorEngine:
     raise ArgumentError(
         f"{operation}: executor={executor!r:.80} is not an executor. Pass a ThreadPoolExecutor or"
         " ProcessPoolExecutor of concurrent.futures, a synchronous client of Dask, another object"
-        " with their method submit, or a list of devices of fg.devices()."
+        " with their method submit, or a list of devices of fg.devices(). The data follow in a"
+        f" second call: {operation}(..., executor)(...)."
     )
 
 

@@ -83,14 +83,14 @@ def map(
     [13.]
     """
     check_function("parallel.map", f)
-    if batch_size is not None:
-        slices(np.zeros(0), batch_size)  # checks the size
 
     def work(params: object, args: tuple[object, ...], chunk: object) -> Any:
         return f(chunk, *args) if batch_size is None else vmap(lambda x: f(x, *args))(chunk)
 
     options = executor, keep, timeout, allow_other_bits
     steps = Steps(Job("parallel.map", work, (f,), *options, alike=False))
+    if batch_size is not None:
+        slices(np.zeros(0), batch_size)  # checks the size
     bar = _bar() if progress else None
 
     def mapped(xs: object, *args: object) -> Generator[Any, None, None]:

@@ -14,6 +14,7 @@ import funcgrad.numpy as fnp
 from funcgrad import errors, sparse
 from funcgrad.scipy import linalg
 from tests.backends.xla_calls import on_xla
+from tests.together import together
 
 pytest.importorskip("jax")
 
@@ -131,3 +132,21 @@ def test_matrices_without_factors_have_the_results_of_the_host_on_a_device() -> 
     for name, expected in every(fg.tensor(stack)).items():
         for one, other in zip(fg.tree.leaves(found[name]), fg.tree.leaves(expected), strict=True):
             np.testing.assert_allclose(one, other, 1e-12, 1e-15, err_msg=name)
+
+
+@together(
+    "row",
+    [
+        [2.0, 0.0, 3.0, 0.0, 5.0],
+        [0.0, 0.0, 1e200, 1e200, 2.0],
+        [1e-200, 1.0, 1e200, 1e200, 1e-300],
+        [1e200, 1e200, 1e-300, 1e-200, 3.0],
+    ],
+)
+def test_gradients_of_running_products_stay_there(row: list[float]) -> None:
+    x, weights = np.array(row), np.arange(1.0, 6.0)
+    f = fg.grad(lambda x: fnp.sum((fnp.cumprod(x) * weights)[2:]))
+    there = fg.jit(f, backend="xla")
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(there(x), f(x), 1e-13)
+    assert "called back: nothing" in there.lower(x).source

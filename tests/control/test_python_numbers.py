@@ -81,3 +81,8 @@ def test_numbers_of_branches_take_the_precision_of_others() -> None:
 
     for way in (f, fg.jit(f)):
         assert way(np.float32(1.0)).dtype == np.float32
+
+
+def test_a_number_that_becomes_complex_keeps_the_sign_of_zero() -> None:
+    f = fg.jit(lambda p, t: fg.cond(p, lambda t: t, lambda t: t * 1j, t))
+    assert np.signbit(complex(f(True, -0.0)).real)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad._control.transformed_loops import split_invariants
+from funcgrad._programs.suspicious import warn_of_loops
 from tests.together import together
 
 AGES = 10**12
@@ -123,6 +125,15 @@ def test_a_long_python_loop_is_warned_of_at_its_line() -> None:
         f(1.0)
     f(2.0)
     fg.jit(lambda x: long(x, 9_000))(1.0)
+
+
+def test_a_long_program_of_many_lines_is_no_loop() -> None:
+    (equation,) = fg.program(lambda x: x * 0.5)(1.0).equations
+    for lines, warnings in ((1, 1), (10, 1), (11, 0)):
+        places = [replace(equation, source=f"f.py:{k % lines}") for k in range(10_001)]
+        told: list[str] = []
+        warn_of_loops(replace(fg.program(abs)(1.0), equations=tuple(places)), told.append)
+        assert len(told) == warnings
 
 
 def names_and_sizes(program: fg.Program) -> list[tuple[str, int, int]]:

@@ -441,3 +441,17 @@ def test_the_function_may_return_tensors() -> None:
     there = fg.put(np.ones(2), FakeDevice("fake:foreign"))
     f = foreign(lambda x: there * 3.0, lambda x: x)
     np.testing.assert_array_equal(f(np.ones(2)), [3.0, 3.0])
+
+
+def test_a_function_of_batches_gets_all_arguments_with_the_examples_first() -> None:
+    shapes = []
+
+    def scaled(x: Any, y: Any) -> Any:
+        shapes.append((x.shape, y.shape))
+        return np.sum(x, -1) * np.sum(y, -1)
+
+    f = foreign(scaled, lambda x, y: NUMBER, batch="stacked", numerical=True)
+    xs, y = np.arange(6.0).reshape(3, 2), np.ones(4)
+    np.testing.assert_array_equal(fg.vmap(lambda x: f(x, y))(xs), [4.0, 20.0, 36.0])
+    np.testing.assert_array_equal(fg.vmap(lambda x: f(y, x))(xs), [4.0, 20.0, 36.0])
+    assert shapes == [((3, 2), (3, 4)), ((3, 4), (3, 2))]

@@ -12,7 +12,7 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
 from funcgrad.integrate import radau_collocation, singly_implicit, solve_ivp
-from funcgrad.integrate.backward_differences import _rescaled
+from funcgrad.integrate.backward_differences import _following, _rescaled
 from tests.integrate.stiff_problems import STIFF_PROBLEMS, hires, robertson
 
 
@@ -98,3 +98,21 @@ def test_options_that_do_not_fit_are_refused() -> None:
         solve_ivp(f, (0, 1), [1.0, 2.0], "BDF", mass=np.eye(3))
     with pytest.raises(DtypeError, match="mass is a real matrix, but y0 is complex"):
         solve_ivp(f, (0, 1), [1.0 + 1j], "BDF", mass=np.eye(1))
+
+
+def test_a_step_goes_on_to_the_next_differences() -> None:
+    values = np.random.default_rng(5).normal(size=9)
+    tables = []
+    for last in (8, 9):
+        newest_first = [*values[:last][::-1]]
+        rows = []
+        for _ in range(8):
+            rows.append([newest_first[0]])
+            newest_first = [a - b for a, b in itertools.pairwise(newest_first)]
+        tables.append(np.array(rows))
+    before, after = tables
+    for order in range(1, 6):
+        change = fg.tensor(after[order + 1])
+        following = _following(fg.tensor(before), change, fg.tensor(order))
+        np.testing.assert_allclose(following[: order + 3], after[: order + 3], atol=1e-12)
+        np.testing.assert_array_equal(following[order + 3 :], before[order + 3 :])

@@ -85,7 +85,6 @@ WITHOUT_MODEL = {
     "tomography": r"physics\.py:\d+.*complex128",
     "quantum circuit": "complex128",
     "mirror of films, complex": "complex128",
-    "rays, cumprod": "pulled_in_range",
 }
 
 

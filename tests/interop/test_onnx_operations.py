@@ -35,7 +35,7 @@ UNWRITTEN = frozenset(
     last_writes lcm least_squares log_betainc_factor log_gammainc log_gammaincc log_ndtr
     log_rising loggamma logm logm_along lu ndtri_exp nextafter odds_to_share of_full_rank
     owens_t permuted_rows pinv poch polar_factor polygamma polygamma_rise
-    positive_singular_values powm1 pulled_in_range pulled_products qr regular_form rgamma
+    positive_singular_values powm1 qr regular_form rgamma
     riemann_zeta riemann_zeta_derivative rows_after_exchanges sampled_product schur schur_turn
     search_cumulative sine_integral skew_part spacing sparse_product sparse_solve spence
     spherical_in spherical_jn spherical_kn spherical_yn sqrtm stdtr stdtrit stein svd

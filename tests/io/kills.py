@@ -1,7 +1,8 @@
 """Kill a training run with SIGKILL at random moments, and compare its end with one never killed.
 
 ``python -m tests.io.kills --kills 100`` prints how many kills came while a file was being written,
-and the digests of the final states, which have to be equal.
+and the digests of the final states, which have to be equal. ``moved`` resumes a run that was killed
+on another device.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import numpy as np
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad import io, optim
+from tests.backends.fake_device import FakeDevice
 
 WIDTH = 256
 
@@ -44,12 +46,14 @@ def first_state() -> Any:
     return params, optim.adam(1e-3).init(params), key
 
 
-def train(folder: str, steps: int) -> str:
+def train(folder: str, steps: int, name: str = "cpu") -> str:
     """Train up to a step from the newest checkpoint, one checkpoint a step; hash the state."""
+    device: Any = FakeDevice() if name == "fake" else name
     optimizer = optim.adam(1e-3)
     with io.Checkpoints(folder, keep=3) as checkpoints:
-        step, state = checkpoints.latest(first_state()) or (0, first_state())
+        step, state = checkpoints.latest(first_state(), device) or (0, first_state())
         print("began at", step, flush=True)
+        state = fg.put(state, device)
         while step < steps:
             params, moments, key = state
             x = fg.random.normal(fg.random.fold_in(key, step), (4, 8))
@@ -64,9 +68,9 @@ def train(folder: str, steps: int) -> str:
 
 
 @contextmanager
-def running(folder: Path, steps: int) -> Iterator[subprocess.Popen[str]]:
+def running(folder: Path, steps: int, device: str = "cpu") -> Iterator[subprocess.Popen[str]]:
     """A process that trains, from its first line on."""
-    command = [sys.executable, "-m", "tests.io.kills", "--train", str(folder), str(steps)]
+    command = [sys.executable, "-m", "tests.io.kills", "--train", str(folder), str(steps), device]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline().startswith("began at")
@@ -94,6 +98,20 @@ def killed(folder: Path, steps: int, kills: int, longest: float) -> tuple[int, i
     return count, within, out.split()[-1]
 
 
+def moved(folder: Path, devices: tuple[str, str], more: int) -> int:
+    """Kill a run on one device after some steps, and run more steps on another; return the sum."""
+    with running(folder, 10**9, devices[0]) as process:
+        while len(list(folder.glob("step-*"))) < 3:
+            assert process.poll() is None
+            time.sleep(0.001)
+        process.kill()
+        process.wait()
+    steps = io.Checkpoints(folder).steps()[-1] + more
+    with running(folder, steps, devices[1]) as process:
+        assert process.wait() == 0
+    return steps
+
+
 def report(kills: int, steps: int, longest: float) -> None:
     with tempfile.TemporaryDirectory() as folder:
         expected = train(str(Path(folder) / "whole"), steps)
@@ -110,9 +128,10 @@ if __name__ == "__main__":
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--steps", type=int, default=1500)
     parser.add_argument("--longest", type=float, default=0.15, help="seconds before a kill")
-    parser.add_argument("--train", nargs=2, metavar=("FOLDER", "STEPS"))
+    parser.add_argument("--train", nargs=3, metavar=("FOLDER", "STEPS", "DEVICE"))
     options = parser.parse_args()
     if options.train:
-        print(train(options.train[0], int(options.train[1])))
+        folder, steps, device = options.train
+        print(train(folder, int(steps), device))
     else:
         report(options.kills, options.steps, options.longest)

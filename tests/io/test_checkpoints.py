@@ -23,7 +23,7 @@ from funcgrad.io import checkpoints as checkpoint_files
 from funcgrad.io.loading import verify
 from funcgrad.io.saving import snapshot
 from funcgrad.io.tree_texts import _static_text
-from tests.io.kills import killed, train
+from tests.io.kills import killed, moved, train
 from tests.scripts import printed
 
 STATE = {"x": np.zeros(3)}
@@ -408,6 +408,30 @@ def test_a_run_that_is_killed_ends_with_the_bits_of_one_that_is_not(tmp_path: Pa
     count, _, digest = killed(tmp_path / "killed", 20, kills=3, longest=0.02)
     assert count == 3
     assert digest == expected
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "devices",
+    [("fake", "cpu"), ("cpu", "fake"), ("cpu", "xla:cpu:1"), ("xla:cpu:0", "xla:cpu:1")],
+    ids="_to_".join,
+)
+def test_a_run_that_is_killed_on_one_device_goes_on_on_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, devices: tuple[str, str]
+) -> None:
+    is_exact = not any(name.startswith("xla") for name in devices)
+    if not is_exact:
+        pytest.importorskip("jax")
+        monkeypatch.setenv("XLA_FLAGS", "--xla_force_host_platform_device_count=2")
+        monkeypatch.setenv("JAX_PLATFORMS", "cpu")
+    steps = moved(tmp_path / "moved", devices, more=10)
+    train(str(tmp_path / "whole"), steps)
+    folders = [io.Checkpoints(tmp_path / name) for name in ("moved", "whole")]
+    moved_to, whole = [fg.tree.leaves(folder.latest()) for folder in folders]
+    assert len(moved_to) == len(whole)
+    for x, y in zip(moved_to, whole, strict=True):
+        assert fg.tensor(x).dtype == fg.tensor(y).dtype
+        np.testing.assert_allclose(x, y, 0.0, 0.0 if is_exact else 1e-13)
 
 
 def test_static_values_that_tell_their_parts_are_described_by_them() -> None:

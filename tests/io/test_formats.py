@@ -103,6 +103,18 @@ def test_our_files_are_what_the_format_describes(path: Path) -> None:
     assert ends[-1][1] == len(raw) - 8 - length
 
 
+def test_arrays_lie_at_multiples_of_their_size(path: Path) -> None:
+    io.save(
+        path, {"a": np.ones(3, bool), "b": np.ones(3, "f4"), "c": np.ones(1), "d": np.ones(2, "D")}
+    )
+    raw = path.read_bytes()
+    (length,) = struct.unpack("<Q", raw[:8])
+    header = json.loads(raw[8 : 8 + length])
+    sizes = {"BOOL": 1, "F32": 4, "F64": 8}
+    del header["__metadata__"]
+    assert [x["data_offsets"][0] % sizes[x["dtype"]] for x in header.values()] == [0] * 4
+
+
 def test_safetensors_reads_our_files_and_we_read_its(path: Path) -> None:
     library = pytest.importorskip("safetensors.numpy")
     numbers = np.arange(6).reshape(2, 3)

@@ -55,11 +55,19 @@ def processes(workers: int = 1, **options: Any) -> ProcessPoolExecutor:
 # ------------------------------------------------------------------------------------- executors
 
 
-@pytest.mark.parametrize("executor", [None, 2, "tcp://127.0.0.1:8786", ThreadPoolExecutor])
+@pytest.mark.parametrize(
+    "executor", [None, 2, "tcp://127.0.0.1:8786", ThreadPoolExecutor, [np.ones(3)]]
+)
 @pytest.mark.parametrize("name", ["grad", "value_and_grad", "hvp", "jacobian", "map"])
 def test_no_executor(name, executor):
     with pytest.raises(ArgumentError, match=rf"parallel\.{name}: executor=.* is not an executor"):
         getattr(parallel, name)(loss, executor)
+
+
+def test_data_in_place_of_an_executor():
+    called: Any = parallel.map
+    with pytest.raises(ArgumentError, match=r"data follow .* parallel\.map\(\.\.\., executor\)"):
+        called(loss, [np.ones(3)], ThreadPoolExecutor(1))
 
 
 def test_an_executor_that_is_shut_down():

@@ -186,7 +186,7 @@ def _lacks(operation: Primitive) -> bool:
         return not isinstance(operation.evaluate, np.ufunc)
     if isinstance(structure, Reduction):
         return structure.fold is None
-    if isinstance(structure, Opaque) and structure.orders is not None:
+    if isinstance(structure, Opaque) and (structure.orders is not None or structure.keeps_finite):
         return False
     return not isinstance(structure, (Movement, Contraction))
 
