@@ -369,7 +369,7 @@ sech_squared: Primitive = _transcendental(
     formula=lambda m, x: m.square(m.reciprocal(m.cosh(within_cosh(m, x)))),
     partials=(lambda y, x: -2 * y * bind1(tanh, x),),
     samples=combined(_LINE, edges(300.0, -20.0, smooth=True), edges(1000.0)),
-    traits=OWNS,
+    traits=TRANSCENDENTAL | OWNS,
 )
 tanh: Primitive = _transcendental(
     "tanh",

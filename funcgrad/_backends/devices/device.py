@@ -46,7 +46,7 @@ class _Ready:
 
     program: Program
     run: Callable[..., tuple[Any, ...] | None]
-    specs: tuple[Spec, ...]
+    makers: tuple[Callable[..., Resident] | None, ...]
     has_several: bool
 
 
@@ -193,7 +193,7 @@ class Device(Trace):
         """The function that makes a tensor of a handle, or of a Python number that is weak."""
         if spec.weak:
             return lambda number, origin="": wrap(number)
-        return lambda handle, origin="": Resident.of(self, handle, spec, origin)
+        return Resident.maker(self, spec)
 
     def inputs(self, operation: str, args: Sequence[Value]) -> list[Any]:
         """The inputs of a program that runs here: handles, and values of the host unchanged.
@@ -261,8 +261,8 @@ class Device(Trace):
             ready.program.evaluate(args)
             raise DeviceError(f"{primitive.name}: {self.name} found that a guard does not hold.")
         results = [
-            out if spec.weak else Resident.of(self, out, spec, origin)
-            for out, spec in zip(outs, ready.specs, strict=True)
+            out if make is None else make(out, origin)
+            for out, make in zip(outs, ready.makers, strict=True)
         ]
         return tuple(results) if ready.has_several else results[0]
 
@@ -359,7 +359,8 @@ class Device(Trace):
             result=pytrees.of_leaves(len(results)),
         )
         run = self.compiled(program).run
-        return _Ready(program, run, results, isinstance(said, tuple))
+        makers = [None if spec.weak else Resident.maker(self, spec) for spec in results]
+        return _Ready(program, run, tuple(makers), isinstance(said, tuple))
 
     def _tell(self, lacking: Sequence[Equation]) -> None:
         """Warn, once for each operation, that it is computed on the host; or refuse it."""

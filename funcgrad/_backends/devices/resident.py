@@ -10,6 +10,7 @@ the raw value of a tracer ends there, and gets a copy of the elements.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -43,14 +44,11 @@ class HeldArray:
     __slots__ = ("device", "dtype", "handle", "origin", "shape")
     _trace = None
 
-    def __init__(
-        self, device: Keeper, handle: object, shape: Shape, dtype: np.dtype[Any], origin: str
-    ) -> None:
-        self.device = device
-        self.handle = handle
-        self.shape = shape
-        self.dtype = dtype
-        self.origin = origin
+    device: Keeper
+    handle: object
+    shape: Shape
+    dtype: np.dtype[Any]
+    origin: str
 
     @property
     def _value(self) -> Raw:
@@ -71,9 +69,28 @@ class Resident(Tensor):
     @classmethod
     def of(cls, device: Keeper, handle: object, spec: Spec, origin: str) -> Resident:
         """The tensor of a handle."""
-        made: Resident = _new(cls)
-        made._trace = device
-        made._value = HeldArray(device, handle, spec.shape, spec.dtype, origin)
+        return cls.maker(device, spec)(handle, origin)
+
+    @classmethod
+    def maker(cls, device: Keeper, spec: Spec) -> Callable[..., Resident]:
+        """The function that makes tensors of handles, ``(handle, origin="")``.
+
+        Each result of each call is made by it, so it calls nothing but ``object.__new__``.
+        """
+        shape, dtype = spec.shape, spec.dtype
+
+        def made(handle: object, origin: str = "") -> Resident:
+            held: HeldArray = _new(HeldArray)
+            held.device = device
+            held.handle = handle
+            held.shape = shape
+            held.dtype = dtype
+            held.origin = origin
+            out: Resident = _new(cls)
+            out._trace = device
+            out._value = held
+            return out
+
         return made
 
     def _reveal(self, use: str, exact: bool) -> Raw:

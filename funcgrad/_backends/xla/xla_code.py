@@ -105,7 +105,7 @@ class XlaCode:
         try:
             if self.calls.equations:
                 outs = self.calls.run(lambda: self._scoped(inputs))
-            elif {*map(type, inputs)} == self._handles:  # which have their dtypes
+            elif self._handles.issuperset(map(type, inputs)):  # which have their dtypes
                 outs = self._compiled(*inputs)
             else:
                 outs = self._scoped(inputs)

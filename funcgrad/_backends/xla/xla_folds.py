@@ -41,10 +41,12 @@ def _reduced(m: XlaAlgebra, fold: Fold, x: Array, spec: Spec, axis: Sequence[int
     places = {folds.FIRST_GREATEST: "argmax", folds.FIRST_LEAST: "argmin"}
     for known, name in places.items():
         if fold is known and x.dtype.kind != "c":
-            row, _ = in_a_row(writer, x, axis)
-            if row.dtype == _BOOL:
-                row = writer.cast_to(row, np.dtype(np.uint8))
-            return getattr(lax, name)(row, len(row.shape) - 1, _INT64)
+            if x.dtype == _BOOL:
+                x = writer.cast_to(x, np.dtype(np.uint8))
+            if len(axis) != 1:
+                x, _ = in_a_row(writer, x, axis)
+                axis = [len(x.shape) - 1]
+            return getattr(lax, name)(x, axis[0], _INT64)
     return halved(m, fold, x, spec, axis)
 
 
