@@ -38,8 +38,6 @@ from funcgrad._primitives.structural import swap_last_axes, view
 from funcgrad._primitives.values_alone import least_singular_value
 from funcgrad.errors import MatrixError, MissingPackageError
 
-__all__ = ["banded_solve", "shifted"]
-
 
 def shifted(x: Value, by: int) -> Value:
     """Elements moved along the last axis, with zeros behind them."""

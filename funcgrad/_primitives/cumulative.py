@@ -34,25 +34,11 @@ from funcgrad._primitives.recurrence import (
     recurrence,
     shifted,
 )
-from funcgrad._primitives.reduction import (
-    count_nonzero,
-    numbers,
-    reduce_sum,
-    reduce_text,
-    reduction,
-)
+from funcgrad._primitives.reduction import count_nonzero, reduce_sum, reduce_text, reduction
+from funcgrad._primitives.reduction_samples import numbers
 from funcgrad._primitives.rounding import binary_exponent, ldexp
 from funcgrad._primitives.selection import where
 from funcgrad._primitives.structural import cast, inverse_axes, move_axis, reshape, transpose, view
-
-__all__ = [
-    "cumulative_prod",
-    "cumulative_sum",
-    "product_of_others",
-    "pulled_in_range",
-    "pulled_products",
-    "reduce_prod",
-]
 
 _multiply: Final[Any] = np.multiply.reduce
 

@@ -48,23 +48,6 @@ from funcgrad._primitives.reduction import reduce_sum
 from funcgrad._primitives.structural import reshape
 from funcgrad.errors import DegenerateError
 
-__all__ = [
-    "complement",
-    "converged",
-    "determined",
-    "divide_by_gaps",
-    "eigh",
-    "equal_bound",
-    "equal_share",
-    "gaps",
-    "hermitian_matrices",
-    "is_something",
-    "near",
-    "nothing_bound",
-    "skew_part",
-    "spectral_cotangent",
-]
-
 _EQUAL: Final = 32
 """Eigenvalues count as equal if they differ by at most this multiple of the precision times the
 size of the matrix, relative to the largest: LAPACK's accuracy."""

@@ -36,8 +36,6 @@ from funcgrad._primitives.structural import cast, reshape
 from funcgrad._primitives.transcendental import sqrt
 from funcgrad.errors import DtypeError
 
-__all__ = ["directed", "length"]
-
 Axes = tuple[int, ...]
 
 

@@ -47,8 +47,6 @@ from funcgrad._primitives.stein_equation import stein
 from funcgrad._primitives.structural import cast
 from funcgrad._primitives.values_alone import svdvals
 
-__all__ = ["cut_off", "least_squares", "pinv"]
-
 
 def _above_limit(x: Value, rcond: Value, **_: Hashable) -> Value:
     """How far singular values are above those that count as 0, where the rank changes."""

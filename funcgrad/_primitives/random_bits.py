@@ -32,24 +32,6 @@ from funcgrad._primitives.elementwise import elementwise
 from funcgrad._primitives.special import DOUBLE, exact_log, ndtri_of, quick_ndtri
 from funcgrad._primitives.structural import reshape
 
-__all__ = [
-    "ATTEMPTS",
-    "BITS",
-    "SPLIT",
-    "bits_to_cauchy",
-    "bits_to_exponential",
-    "bits_to_gumbel",
-    "bits_to_integer",
-    "bits_to_laplace",
-    "bits_to_logistic",
-    "bits_to_normal",
-    "bits_to_open_uniform",
-    "bits_to_uniform",
-    "fold_key",
-    "random_bits",
-    "search_cumulative",
-]
-
 Array = np.ndarray[Any, Any]
 
 BITS: Final = 0

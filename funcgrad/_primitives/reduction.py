@@ -51,22 +51,6 @@ from funcgrad._primitives.selection import where
 from funcgrad._primitives.structural import cast, reshape, unfollowed, view
 from funcgrad._primitives.transcendental import exp, sqrt
 
-__all__ = [
-    "count_nonzero",
-    "logsumexp",
-    "numbers",
-    "position_of_max",
-    "position_of_min",
-    "reduce_all",
-    "reduce_any",
-    "reduce_max",
-    "reduce_mean",
-    "reduce_min",
-    "reduce_std",
-    "reduce_sum",
-    "reduce_var",
-]
-
 Axes = tuple[int, ...]
 
 
@@ -287,7 +271,7 @@ def _std_samples() -> Iterator[Sample]:
 
 
 _DISPERSED: Final = numbers(empty=False, correction=0)
-reduce_var = _owning("var", _var, factor=_var_factor, samples=_DISPERSED, body=_var_body)
+reduce_var: Primitive = _owning("var", _var, factor=_var_factor, samples=_DISPERSED, body=_var_body)
 reduce_std: Primitive = _owning(
     "std",
     lambda x, axis, keepdims, correction: np.sqrt(_var(x, axis, keepdims, correction)),

@@ -52,8 +52,6 @@ from funcgrad._primitives.selection import where
 from funcgrad._primitives.structural import view
 from funcgrad.errors import DegenerateError, MatrixError
 
-__all__ = ["independent_of_phases", "regular_form", "schur", "schur_turn"]
-
 
 def _over_stacks(evaluate: Callable[..., Any], count: int, *stacks: Array) -> tuple[Array, ...]:
     """Evaluate a function of matrices, with ``count`` results of their shape, for stacks."""

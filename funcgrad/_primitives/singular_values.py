@@ -52,8 +52,6 @@ from funcgrad._primitives.reduction import reduce_sum
 from funcgrad._primitives.structural import reshape, view
 from funcgrad.errors import DegenerateError
 
-__all__ = ["divide_by_sums", "is_zero", "matrices_of", "positive", "svd"]
-
 
 def is_zero(s: Array, size: int) -> Any:
     """Singular values that are zero up to rounding."""

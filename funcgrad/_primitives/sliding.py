@@ -28,8 +28,6 @@ from funcgrad._primitives.movement import arrays, movement
 from funcgrad._primitives.reduction import reduce_sum
 from funcgrad._primitives.structural import assemble, place, reshape, view
 
-__all__ = ["overlapped", "sliding_windows", "window_shares", "window_sums"]
-
 
 def _sizes_of(shape: Shape, rank: int) -> Shape:
     """The sizes of windows along ``rank`` axes, from the shape of an array of windows."""

@@ -41,18 +41,6 @@ from funcgrad._primitives.value_slopes import (
     weighted,
 )
 
-__all__ = [
-    "eigenvalues_told",
-    "eigh",
-    "eigh_told",
-    "eigvalsh",
-    "least_singular_value",
-    "singular_values_told",
-    "svd",
-    "svd_told",
-    "svdvals",
-]
-
 
 def _evaluated(outs: tuple[Any, ...], values: Array, x: Array) -> Any:
     told = np.zeros(x.shape, linalg_dtype("svd", x.dtype))

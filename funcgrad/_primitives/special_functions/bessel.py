@@ -46,12 +46,6 @@ from funcgrad._primitives.special_functions.scipys import (
 )
 from funcgrad.errors import DifferentiationError
 
-__all__ = [
-    "hankel1", "hankel2", "i0", "i0e", "i1", "i1e", "iv", "iv_in_order", "ive", "ive_derivative",
-    "j0", "j1", "jv", "jv_in_order", "k0", "k0e", "k1", "k1e", "kv", "kv_in_order", "kve",
-    "kve_derivative", "y0", "y1", "yv", "yv_in_order",
-]  # fmt: skip
-
 Array = np.ndarray[Any, Any]
 Orders = tuple[int, int]
 Samples = Callable[[], Iterable[Sample]]

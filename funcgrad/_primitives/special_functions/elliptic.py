@@ -21,15 +21,6 @@ from funcgrad._primitives.special_functions.scipys import (
     scipy_special,
 )
 
-__all__ = [
-    "ellipe",
-    "ellipe_derivative",
-    "ellipk",
-    "ellipk_derivative",
-    "ellipkm1",
-    "ellipkm1_derivative",
-]
-
 Array = np.ndarray[Any, Any]
 
 _SERIES: Final = 0.6

@@ -35,17 +35,6 @@ from funcgrad._primitives.special import DOUBLE, real_operand
 from funcgrad._primitives.special_functions.scipys import evaluated_quietly
 from funcgrad._primitives.transcendental import log1p
 
-__all__ = [
-    "entr",
-    "kl_div",
-    "log_ratio",
-    "ratio_or_zero",
-    "rel_entr",
-    "relative_excess",
-    "xlog1py",
-    "xlogy",
-]
-
 
 def _common(m: Algebra, x: Value, y: Value) -> tuple[Value, Value]:
     """Arguments in the floating-point dtype that they have in common; integers are float64."""

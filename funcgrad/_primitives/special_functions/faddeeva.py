@@ -30,8 +30,6 @@ from funcgrad._primitives.special_functions.scipys import (
     scipy_special,
 )
 
-__all__ = ["owens_t", "voigt_profile", "wofz", "wofz_derivative"]
-
 Array = np.ndarray[Any, Any]
 
 _FAR: Final = 7.0

@@ -42,8 +42,6 @@ from funcgrad._primitives.special_functions.incomplete_gammas import (
 from funcgrad._primitives.special_functions.quadrature import EVEN, GRADED, in_parts, integral
 from funcgrad._primitives.special_functions.scipys import in_double, scipy_special
 
-__all__ = ["gamma_tail", "log_gammainc", "log_gammaincc"]
-
 Array = np.ndarray[Any, Any]
 
 _SMALLEST: Final = 1e-290

@@ -42,22 +42,6 @@ from funcgrad._primitives.special_functions.zetas import zeta
 from funcgrad._primitives.structural import cast
 from funcgrad._primitives.transcendental import cos
 
-__all__ = [
-    "beta",
-    "betaln",
-    "binom",
-    "gamma",
-    "gammaln",
-    "gammasgn",
-    "log_rising",
-    "loggamma",
-    "poch",
-    "polygamma",
-    "polygamma_rise",
-    "psi",
-    "rgamma",
-]
-
 Array = np.ndarray[Any, Any]
 
 _LINE = combined(

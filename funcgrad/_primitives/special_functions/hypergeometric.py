@@ -18,8 +18,6 @@ from funcgrad._primitives.kinks import from_poles_of_gamma, if_real, is_complex,
 from funcgrad._primitives.selection import where
 from funcgrad._primitives.special_functions.scipys import evaluated_by_scipy, no_derivative
 
-__all__ = ["hyp0f1", "hyp1f1", "hyp2f1", "hyperu"]
-
 _REMEDY = "Hold it constant with fg.stop_gradient, or write its series, which fg differentiates."
 
 

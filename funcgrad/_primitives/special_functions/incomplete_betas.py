@@ -35,15 +35,6 @@ from funcgrad._primitives.special_functions.scipys import (
     scipy_special,
 )
 
-__all__ = [
-    "beta_density",
-    "betainc",
-    "betainc_in_shapes",
-    "betaincc",
-    "betainccinv",
-    "betaincinv",
-]
-
 Array = np.ndarray[Any, Any]
 Orders = tuple[int, int]
 

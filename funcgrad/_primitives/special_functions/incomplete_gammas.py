@@ -40,15 +40,6 @@ from funcgrad._primitives.special_functions.scipys import (
 )
 from funcgrad._primitives.transcendental import exp, sqrt
 
-__all__ = [
-    "gamma_density",
-    "gammainc",
-    "gammainc_in_shape",
-    "gammaincc",
-    "gammainccinv",
-    "gammaincinv",
-]
-
 Array = np.ndarray[Any, Any]
 
 _STIRLING: Final = 16.0

@@ -41,16 +41,6 @@ from funcgrad._primitives.special_functions.scipys import (
 )
 from funcgrad._primitives.transcendental import cos, cosh, sin, sinh
 
-__all__ = [
-    "cosine_integral",
-    "fresnel_cosine",
-    "fresnel_sine",
-    "hyperbolic_cosine_integral",
-    "hyperbolic_sine_integral",
-    "sine_integral",
-    "spence",
-]
-
 _POSITIVE = combined(
     lambda: [
         Sample((np.array([0.3, 1.2, 2.9]),)),

@@ -19,17 +19,6 @@ from funcgrad._primitives.elementwise import combined
 from funcgrad._primitives.selection import maximum, where
 from funcgrad._primitives.special_functions.scipys import evaluated_by_scipy, no_derivative
 
-__all__ = [
-    "eval_chebyt",
-    "eval_chebyu",
-    "eval_gegenbauer",
-    "eval_genlaguerre",
-    "eval_hermite",
-    "eval_hermitenorm",
-    "eval_jacobi",
-    "eval_legendre",
-]
-
 _REMEDY = "Hold it constant with fg.stop_gradient."
 Slope = Callable[..., Value]
 

@@ -21,8 +21,6 @@ from funcgrad._primitives.special_functions.exponentials import exponential_mome
 from funcgrad._primitives.special_functions.scipys import evaluated_by_scipy
 from funcgrad._primitives.transcendental import exp, log1p
 
-__all__ = ["boxcox", "boxcox1p", "inv_boxcox", "inv_boxcox1p", "powm1"]
-
 
 def _bent(y: Value, exponent: Value) -> Value:
     """The derivative of ``y exprel(exponent y)`` by the exponent; at y = -inf its limit."""

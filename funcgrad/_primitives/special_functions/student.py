@@ -36,8 +36,6 @@ from funcgrad._primitives.special_functions.scipys import (
 )
 from funcgrad._primitives.transcendental import exp, log1p
 
-__all__ = ["stdtr", "stdtrit"]
-
 _NEARLY_NORMAL: Final = 1e8
 """From here on there are two terms of the difference from a normal distribution."""
 

@@ -22,8 +22,6 @@ from funcgrad._primitives.special_functions.scipys import (
     scipy_special,
 )
 
-__all__ = ["riemann_zeta", "riemann_zeta_derivative", "zeta", "zeta_derivative", "zetac"]
-
 Array = np.ndarray[Any, Any]
 
 _TERMS: Final = 14
