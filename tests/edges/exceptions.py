@@ -14,8 +14,6 @@ from typing import Final, NamedTuple
 import numpy as np
 import scipy.special
 
-__all__ = ["AT_INFINITY", "EXCUSES", "excused", "excused_at_infinity"]
-
 
 class Excuse(NamedTuple):
     """Operands at which the laws do not hold, and the reason."""

@@ -13,8 +13,6 @@ from funcgrad import nn
 from tests.tools.digits.drawing import positive, real
 from tests.tools.digits.subjects import Point, Subject
 
-__all__ = ["APART", "activations"]
-
 APART: Final = frozenset(
     """adaptive_avg_pool adaptive_max_pool avg_pool conv conv_transpose glorot_normal glorot_uniform
     he_normal he_uniform max_pool one_hot ones zeros

@@ -39,8 +39,6 @@ from tests.tools.fuzz.differences import assert_differences
 from tests.tools.fuzz.noise import Scatter, raw
 from tests.tools.fuzz.subject import Subject, several, stacked
 
-__all__ = ["CHECKS", "RULES", "Check", "derived", "is_refused", "passed", "valued"]
-
 Way = Callable[[Subject], Any]
 
 

@@ -45,8 +45,6 @@ from tests.tools.fuzz.syntax import (
 )
 from tests.tools.fuzz.values import drawn, is_tame
 
-__all__ = ["SCOPE", "BrokenError", "generate"]
-
 SCOPE: Final[Mapping[str, Any]] = {
     "__builtins__": builtins,
     **{name: getattr(prelude, name) for name in prelude.__all__},

@@ -17,8 +17,6 @@ from tests.tools.fuzz.families import FAMILIES
 from tests.tools.fuzz.operations import LOOKS, MOTIFS, PRIMITIVES, every_function
 from tests.tools.fuzz.syntax import CALLS
 
-__all__ = ["BRANCHES", "FUNCTIONS", "LARGE", "Style", "Weights", "operation_names", "style_of"]
-
 FUNCTIONS: Final = every_function()
 BRANCHES: Final = ("if", "for", "while", "rows")
 
