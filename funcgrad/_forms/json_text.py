@@ -27,12 +27,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import pkgutil
 import re
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
-from importlib import import_module
 from types import ModuleType
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -360,8 +360,8 @@ def _primitive(name: str, place: str) -> Primitive:
         raise ProgramError(f"{place}: {name} is not a primitive.")
     module, _, attribute = name.rpartition(".")
     if _OPERATION.fullmatch(name):
-        with suppress(ImportError):
-            declared = declared_primitives(import_module(f"{_HOME}{module}"))
+        with suppress(AttributeError, ImportError):
+            declared = declared_primitives(pkgutil.resolve_name(f"{_HOME}{module}"))
             if attribute in declared:
                 return declared[attribute]
     raise ProgramError(
