@@ -142,13 +142,7 @@ def _push(
 
 
 def _pull(
-    ct: Value,
-    x: Value,
-    bands: Value,
-    b: Value,
-    lower: int,
-    upper: int,
-    failed: str = "raise",
+    ct: Value, x: Value, bands: Value, b: Value, lower: int, upper: int, failed: str = "raise"
 ) -> tuple[Any, Value]:
     y = banded_solve(_adjoint(bands, upper), ct, lower=upper, upper=lower, failed=failed)
 

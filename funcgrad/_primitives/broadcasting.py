@@ -80,9 +80,6 @@ broadcast_to: Primitive = Primitive(
     _broadcast_batch,
     _broadcast_samples,
     lambda x, shape: f"np.empty({shape}, {x.dtype})\n{{out}}[...] = {x}",
-    structure=Movement(
-        lambda result, x, shape: [(result, x)],
-        rows_last=_rows_last,
-    ),
+    structure=Movement(lambda result, x, shape: [(result, x)], rows_last=_rows_last),
     traits=OWNS,
 )

@@ -147,12 +147,7 @@ def _divide_by_gaps(w: Array, x: Array, strict: bool) -> Any:
 
 
 def _push_gaps(
-    tangents: tuple[Value, ...],
-    out: Value,
-    w: Value,
-    x: Value,
-    strict: bool,
-    failed: str = "raise",
+    tangents: tuple[Value, ...], out: Value, w: Value, x: Value, strict: bool, failed: str = "raise"
 ) -> Value:
     dw, change = tangents
     if dw is not None:
@@ -273,10 +268,7 @@ determined: Primitive = failing(
         "determined",
         lambda w, n, wbar: _determined(w, n, wbar).copy(),
         lambda w, n, wbar: n,
-        Linearized(
-            lambda tangents, out, w, n, wbar, failed="raise": tangents[1],
-            linear_in=(1, 2),
-        ),
+        Linearized(lambda tangents, out, w, n, wbar, failed="raise": tangents[1], linear_in=(1, 2)),
         batch_matrices,
         _determined_samples,
         structure=of_stacks(1, 2, 1),

@@ -268,20 +268,10 @@ subtract: Primitive = elementwise(
     traits=ROUNDED_ONCE,
 )
 negative: Primitive = elementwise(
-    "negative",
-    np.negative,
-    operator="-",
-    partials=(OPPOSITE,),
-    samples=_LINE,
-    traits=ROUNDED_ONCE,
+    "negative", np.negative, operator="-", partials=(OPPOSITE,), samples=_LINE, traits=ROUNDED_ONCE
 )
 positive: Primitive = elementwise(
-    "positive",
-    np.positive,
-    operator="+",
-    partials=(SAME,),
-    samples=_LINE,
-    traits=ROUNDED_ONCE,
+    "positive", np.positive, operator="+", partials=(SAME,), samples=_LINE, traits=ROUNDED_ONCE
 )
 multiply: Primitive = elementwise(
     "multiply",

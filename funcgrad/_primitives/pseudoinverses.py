@@ -251,12 +251,7 @@ def _bound(a: Value, out: Value, rcond: float) -> Array:
 
 
 def _push_solution(
-    tangents: tuple[Value, ...],
-    out: Value,
-    a: Value,
-    b: Value,
-    rcond: float,
-    failed: str = "raise",
+    tangents: tuple[Value, ...], out: Value, a: Value, b: Value, rcond: float, failed: str = "raise"
 ) -> Value:
     da, db = tangents
     inverse = _inverse(a, out, rcond, failed)

@@ -101,7 +101,7 @@ random_bits: Primitive = Primitive(
     lambda primitive, size, args, batched, params: primitive(*args, **params),
     _bits_samples,
     structure=Random(
-        lambda m, first, second, number, shape, stream: _block(m, first, second, number, stream),
+        lambda m, first, second, number, shape, stream: _block(m, first, second, number, stream)
     ),
     traits=OWNS,
 )
@@ -231,8 +231,7 @@ bits_to_gumbel: Primitive = _continuous(
     "bits_to_gumbel", lambda m, u: -exact_log(m, -exact_log(m, u))
 )
 bits_to_laplace: Primitive = _continuous(
-    "bits_to_laplace",
-    lambda m, u: m.copysign(exact_log(m, 2 * m.minimum(u, 1 - u)), u - 0.5),
+    "bits_to_laplace", lambda m, u: m.copysign(exact_log(m, 2 * m.minimum(u, 1 - u)), u - 0.5)
 )
 bits_to_logistic: Primitive = _continuous(
     "bits_to_logistic", lambda m, u: exact_log(m, u) - exact_log(m, 1 - u)

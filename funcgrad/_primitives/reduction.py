@@ -163,12 +163,7 @@ def _sum_source(x: OperandText, axis: Axes, keepdims: bool) -> str:
 
 
 reduce_sum: Primitive = _owning(
-    "sum",
-    total,
-    factor=SAME,
-    samples=numbers(),
-    source=_sum_source,
-    fold=folds.SUM,
+    "sum", total, factor=SAME, samples=numbers(), source=_sum_source, fold=folds.SUM
 )
 
 

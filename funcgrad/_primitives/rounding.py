@@ -19,14 +19,7 @@ from funcgrad._core.primitive import SAME, Kinks, Primitive, Sample
 from funcgrad._core.specs import dtype_of
 from funcgrad._core.structure.structures import JUMPS, OWNS, Algebra
 from funcgrad._core.trace import Value, bind1, bind2
-from funcgrad._primitives.elementwise import (
-    combined,
-    complexes,
-    edges,
-    elementwise,
-    reals,
-    sign,
-)
+from funcgrad._primitives.elementwise import combined, complexes, edges, elementwise, reals, sign
 from funcgrad._primitives.kinks import (
     AT_ARGUMENTS,
     CUT_OFF,
@@ -41,11 +34,7 @@ from funcgrad._primitives.structural import cast
 _SAMPLES = combined(reals(-3, 3), edges(0.5, -0.5, 1.5, -0.0, 2.0, np.inf, np.nan))
 
 floor: Primitive = elementwise(
-    "floor",
-    np.floor,
-    partials=None,
-    samples=_SAMPLES,
-    kinks=WHOLE_NUMBERS,
+    "floor", np.floor, partials=None, samples=_SAMPLES, kinks=WHOLE_NUMBERS
 )
 ceil: Primitive = elementwise(
     "ceil",
@@ -55,13 +44,7 @@ ceil: Primitive = elementwise(
     samples=_SAMPLES,
     kinks=WHOLE_NUMBERS,
 )
-trunc: Primitive = elementwise(
-    "trunc",
-    np.trunc,
-    partials=None,
-    samples=_SAMPLES,
-    kinks=CUT_OFF,
-)
+trunc: Primitive = elementwise("trunc", np.trunc, partials=None, samples=_SAMPLES, kinks=CUT_OFF)
 
 
 def _from_halves(x: Value, scale: float) -> tuple[Value, ...]:

@@ -338,11 +338,7 @@ def _push(
 
 
 def _pull(
-    cts: tuple[Value, Value],
-    outs: tuple[Value, Value],
-    x: Value,
-    order: str,
-    failed: str = "raise",
+    cts: tuple[Value, Value], outs: tuple[Value, Value], x: Value, order: str, failed: str = "raise"
 ) -> tuple[Value]:
     (tbar, zbar), z = cts, outs[1]
     t = regular_form(outs[0], failed=failed)

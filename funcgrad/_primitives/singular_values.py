@@ -80,12 +80,7 @@ def _divide(s: Array, x: Array, rows: bool) -> Any:
 
 
 def _push_divide(
-    tangents: tuple[Value, ...],
-    out: Value,
-    s: Value,
-    x: Value,
-    rows: bool,
-    failed: str = "raise",
+    tangents: tuple[Value, ...], out: Value, s: Value, x: Value, rows: bool, failed: str = "raise"
 ) -> Value:
     ds, change = tangents
     if ds is not None:

@@ -206,10 +206,7 @@ def _ratio_to_radius(r: Value, x: Value, y: Value) -> Value:
 hypot: Primitive = elementwise(
     "hypot",
     np.hypot,
-    partials=(
-        lambda r, x, y: _ratio_to_radius(r, x, y),
-        lambda r, x, y: _ratio_to_radius(r, y, x),
-    ),
+    partials=(lambda r, x, y: _ratio_to_radius(r, x, y), lambda r, x, y: _ratio_to_radius(r, y, x)),
     samples=_AROUND_ORIGIN,
     kinks=Kinks(lambda x, y: hypot(x, y)),
 )

@@ -87,9 +87,7 @@ def _spread(d: Draw) -> Call:
 
 def _nan_mean(d: Draw) -> Call:
     return _reduction(
-        d,
-        dtype=lambda x: np.promote_types(_wider(d, x), "f"),
-        where=lambda x: d.mask(np.shape(x)),
+        d, dtype=lambda x: np.promote_types(_wider(d, x), "f"), where=lambda x: d.mask(np.shape(x))
     )
 
 

@@ -183,7 +183,7 @@ _POINTS = combined(
 )
 _ORDERED = combined(_POINTS, order=1)
 _COMPLEX = lambda: [  # noqa: E731 - as the makers of samples are
-    Sample((np.array([0, 1, 2]), np.array([0.5 + 0.4j, 1.5 - 0.3j, 2.0j + 0.6]))),
+    Sample((np.array([0, 1, 2]), np.array([0.5 + 0.4j, 1.5 - 0.3j, 2.0j + 0.6])))
 ]
 
 

@@ -176,10 +176,7 @@ log_ratio: Primitive = elementwise(
     "log_ratio",
     evaluated_quietly(_log_ratio(_quick_log_of_quotient)),
     formula=_log_ratio(_log_of_quotient),
-    partials=(
-        lambda _, x, _y: bind2(divide, 1, x),
-        lambda _, _x, y: -bind2(divide, 1, y),
-    ),
+    partials=(lambda _, x, _y: bind2(divide, 1, x), lambda _, _x, y: -bind2(divide, 1, y)),
     samples=combined(
         reals(0.5, 3, 2),
         edges((1.0, 1.0), (1e-200, 1e200), (1.0, 1 + 1e-9), smooth=True),

@@ -94,7 +94,7 @@ _PLANE = combined(
         Sample((0.7,)),
         Sample((np.zeros((0, 2)),)),
         Sample((np.array([0.5 + 0.4j, 3 - 2j, 20 + 5j, 12 - 0.3j])[::-1],)),
-    ],
+    ]
 )
 wofz_derivative: Primitive = elementwise(
     "wofz_derivative",

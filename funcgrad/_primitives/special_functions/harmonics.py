@@ -47,7 +47,7 @@ sph_harm_y: Primitive = evaluated_by_scipy(
             ),
             # At the poles, where powers of abs(sin(theta)) have kinks.
             Sample((2, 0, np.array([0.0, np.pi]), np.array([0.3, 0.4])), smooth=False),
-        ],
+        ]
     ),
     kinks=Kinks(lambda n, m, theta, phi: unless(m % 2 == 0, bind1(sin, theta))),
 )

@@ -17,14 +17,7 @@ from funcgrad._core.primitive import Kinks, Primitive, Sample
 from funcgrad._core.specs import dtype_of
 from funcgrad._core.structure.structures import OWNS, TRANSCENDENTAL
 from funcgrad._core.trace import Raw, Value, bind1, bind2
-from funcgrad._primitives.elementwise import (
-    absolute,
-    combined,
-    divide,
-    edges,
-    elementwise,
-    log,
-)
+from funcgrad._primitives.elementwise import absolute, combined, divide, edges, elementwise, log
 from funcgrad._primitives.logic import isfinite, isinf, logical_not
 from funcgrad._primitives.selection import where
 from funcgrad._primitives.special_functions.gammas import betaln, polygamma_rise

@@ -108,10 +108,7 @@ def _lower(s: Value, q: Value, order: int) -> Value:
 
 zeta: Primitive = evaluated_by_scipy(
     "zeta",
-    partials=(
-        lambda _, s, q: zeta_derivative(s, q, order=1),
-        lambda _, s, q: -s * zeta(s + 1, q),
-    ),
+    partials=(lambda _, s, q: zeta_derivative(s, q, order=1), lambda _, s, q: -s * zeta(s + 1, q)),
     samples=_PAIRS,
     kinks=Kinks(domain=lambda x, q, **_: (x - 1, q)),
     ufunc="scipy.special._ufuncs:_zeta",

@@ -20,11 +20,7 @@ from tests.tools.fuzz.syntax import CALLS
 FUNCTIONS: Final = every_function()
 BRANCHES: Final = ("if", "for", "while", "rows")
 
-_OPERATIONS: Final = (
-    *PRIMITIVES,
-    *FUNCTIONS,
-    *[f"look {k}" for k in range(len(LOOKS))],
-)
+_OPERATIONS: Final = (*PRIMITIVES, *FUNCTIONS, *[f"look {k}" for k in range(len(LOOKS))])
 _MOTIFS: Final = tuple(f"motif {k}" for k in range(len(MOTIFS)))
 _FAMILIES: Final = tuple(f"family {k}" for k in range(len(FAMILIES)))
 _FORMS: Final = (
