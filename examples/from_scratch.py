@@ -30,9 +30,7 @@ from funcgrad.testing import check_grads
 # A value and a partial derivative: nothing else is declared.
 
 softplus_p = extend.elementwise(
-    "softplus",
-    lambda x: np.logaddexp(0.0, x),
-    partials=(lambda y, _: -fnp.expm1(-y),),
+    "softplus", lambda x: np.logaddexp(0.0, x), partials=(lambda y, _: -fnp.expm1(-y),)
 )
 
 

@@ -106,11 +106,7 @@ def least_variation(data: np.ndarray, steps: int) -> np.ndarray:
         return fnp.sum((blur(image) - data) ** 2) / 2 + VARIATION * total_variation(image)
 
     solution = fg.scipy.optimize.minimize(
-        objective,
-        data,
-        method="L-BFGS-B",
-        options={"maxiter": steps},
-        progress=True,
+        objective, data, method="L-BFGS-B", options={"maxiter": steps}, progress=True
     )
     return np.asarray(solution.x)
 

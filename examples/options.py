@@ -232,9 +232,7 @@ def plot(result: Result, prices: np.ndarray, path: Path) -> None:
         times = np.full(len(strikes), time)
         smile = np.asarray(heston(result.model, SPOT, strikes, times, RATE))
         (line,) = left.plot(
-            strikes,
-            implied_volatility(smile, SPOT, strikes, times, RATE),
-            label=f"{time:g} years",
+            strikes, implied_volatility(smile, SPOT, strikes, times, RATE), label=f"{time:g} years"
         )
         quoted = time == TIMES
         left.plot(STRIKES[quoted], market[quoted], "o", color=line.get_color())

@@ -87,19 +87,13 @@ from funcgrad._core.trace import Raw, Trace, begin_level, bind
 from funcgrad._core.users_values import ArrayLike
 from funcgrad._external.foreign_function import ForeignFunction, foreign
 from funcgrad._hints.lookup import missing_from as _missing_from
-from funcgrad._primitives.elementwise import (
-    batch_elementwise,
-    combined,
-    complexes,
-    edges,
-    elementwise,
-    elementwise_result,
-    reals,
-)
+from funcgrad._primitives.elementwise import combined, complexes, edges, elementwise, reals
+from funcgrad._primitives.elementwise_rules import batch_elementwise, elementwise_result
 from funcgrad._primitives.movement import movement
 from funcgrad._primitives.recurrence import batch_along_axis
-from funcgrad._primitives.reduction import batch_reduction, numbers
+from funcgrad._primitives.reduction import batch_reduction
 from funcgrad._primitives.reduction import reduction as _reduction
+from funcgrad._primitives.reduction_samples import numbers
 from funcgrad._programs.origins import operations_line
 from funcgrad._transforms.tracer import Tracer
 from funcgrad.tensor.tensor import Tensor, apply, wrap

@@ -745,7 +745,7 @@ EMPTY_WORDS = frozenset("own found given rest kept part each".split())
 """They would fit everything: a name is to say what a thing is, in the words of the field."""
 
 JAX_NAMES: Mapping[str, frozenset[str]] = {
-    "funcgrad._core.pytrees": frozenset({"rest"}),  # tree.map(f, tree, *rest)
+    "funcgrad._core.pytrees": frozenset({"rest"})  # tree.map(f, tree, *rest)
 }
 
 

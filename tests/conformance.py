@@ -18,6 +18,7 @@ import pytest
 import funcgrad
 import tests.strangers
 from funcgrad._core.primitive import Primitive, Sample
+from funcgrad._forms.json_text import declared_primitives
 from funcgrad._primitives.elementwise_rules import batch_elementwise
 from funcgrad._transforms.flat_functions import CallPrimitive
 from funcgrad.testing.operations import agreement
@@ -90,12 +91,8 @@ def special_functions() -> list[Primitive]:
     """The primitives behind ``funcgrad.scipy.special``, which are tested by themselves too."""
     home = import_module("funcgrad._primitives.special_functions")
     modules = pkgutil.iter_modules(home.__path__, f"{home.__name__}.")
-    listed = [
-        getattr(module, name)
-        for module in (import_module(each.name) for each in modules)
-        for name in module.__all__
-    ]
-    return [each for each in listed if isinstance(each, Primitive)]
+    declared = [declared_primitives(import_module(each.name)) for each in modules]
+    return [primitive for primitives in declared for primitive in primitives.values()]
 
 
 def strangers(several: bool = False) -> list[Primitive]:

@@ -4,8 +4,6 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["LENGTHS", "MOST", "added", "calls_made"]
-
 LENGTHS = (16, 32, 64)
 MOST = 2.6
 """Of a line twice as much is added from 32 to 64 as from 16 to 32; of n log n 2.4 times, of a

@@ -7,8 +7,6 @@ from typing import Any
 
 from funcgrad.testing import check_grads, laws
 
-__all__ = ["assert_every_mode"]
-
 
 def assert_every_mode(f: Callable[..., Any], *args: Any, order: int = 2) -> None:
     """Check derivatives of both modes against numerical ones, ``jit`` against evaluation, and

@@ -22,8 +22,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-__all__ = ["AIMS", "Counts", "Prose", "above", "counted", "limits", "packages", "prose_of"]
-
 ROOT = Path(__file__).resolve().parents[1]
 _BUILT = [  # where the site is built from written pages
     ROOT / "examples/docs" / name for name in ("errors", "gallery", "made", "packages", "reference")

@@ -262,16 +262,8 @@ MISTAKES: dict[str, tuple[extend.Primitive, str, str]] = {
         "batch of batches",
         "",
     ),
-    "a wrong index map": (
-        replace(turn, structure=OF_FLIP),
-        "structure: index map",
-        "",
-    ),
-    "rows that are not last": (
-        replace(turn, structure=WITH_ROWS),
-        "structure: rows last",
-        "",
-    ),
+    "a wrong index map": (replace(turn, structure=OF_FLIP), "structure: index map", ""),
+    "rows that are not last": (replace(turn, structure=WITH_ROWS), "structure: rows last", ""),
     "a wrong transpose": (
         replace(
             turn,

@@ -29,14 +29,7 @@ AT = [
     (fnp.cbrt, (0.0,), "cbrt", "a kink", "the limit", math.inf, math.inf, math.inf),
     (fnp.sqrt, (0.0,), "sqrt", "the end of its domain", INSIDE, math.inf, math.nan, math.inf),
     (fnp.arcsin, (1.0,), "arcsin", "the end of its domain", INSIDE, math.inf, math.inf, math.nan),
-    (
-        fnp.log,
-        (-1.0,),
-        "log",
-        "outside of its domain",
-        "following the value",
-        *[math.nan] * 3,
-    ),
+    (fnp.log, (-1.0,), "log", "outside of its domain", "following the value", *[math.nan] * 3),
     (fg.scipy.special.i1e, (0.0,), "i1e", "a kink", "", 0.5, 0.5, 0.5),
 ]
 

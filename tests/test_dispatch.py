@@ -236,8 +236,7 @@ def test_an_array_of_integers_is_updated_in_place(sign):
 
 
 @together(
-    "transform",
-    [fg.grad, fg.jit, lambda f: fg.vmap(f), lambda f: lambda x: fg.jvp(f, (x,), (x,))],
+    "transform", [fg.grad, fg.jit, lambda f: fg.vmap(f), lambda f: lambda x: fg.jvp(f, (x,), (x,))]
 )
 @together("sign", "+ - * / // % ** @".split())
 def test_an_array_cannot_hold_a_traced_value(sign, transform):

@@ -172,9 +172,7 @@ def trees() -> st.SearchStrategy[Tree]:
         [name for name in BINARY if name not in ("**", "<<", "//", "%", "divmod")]
     )
     return st.recursive(
-        leaves,
-        lambda inner: st.tuples(one, inner) | st.tuples(two, inner, inner),
-        max_leaves=6,
+        leaves, lambda inner: st.tuples(one, inner) | st.tuples(two, inner, inner), max_leaves=6
     )
 
 

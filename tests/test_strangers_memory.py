@@ -210,9 +210,7 @@ def written(x: Any) -> Any:
 
 writing = extend.elementwise("writing", written, partials=(lambda y, x: 2.0,))
 writing_sum = extend.reduction(
-    "writing_sum",
-    lambda x, axis, keepdims: np.sum(written(x), axis),
-    factor=lambda *_, **__: 2.0,
+    "writing_sum", lambda x, axis, keepdims: np.sum(written(x), axis), factor=lambda *_, **__: 2.0
 )
 TABLE = fnp.sin(np.linspace(0.0, 1.0, 6))
 

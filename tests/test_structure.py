@@ -100,8 +100,7 @@ UNSCALED = st.Opaque(along=_unscaled)
 ORDERED_WINDOWS = st.Opaque(windows=lambda **params: st.WindowProducts("kxy", **params))
 UPWARDS = st.Opaque(orders=lambda axis, descending: st.Ordering(axis, False, places=False))
 EARLY = st.Movement(
-    lambda result, x, axis: [(result, x)],
-    rows_last=lambda x, axis: {"axis": axis} if x else None,
+    lambda result, x, axis: [(result, x)], rows_last=lambda x, axis: {"axis": axis} if x else None
 )
 
 
@@ -122,10 +121,7 @@ EARLY = st.Movement(
         ("structure: fold", replace(reduction.count_nonzero, structure=st.Reduction(SUM))),
         ("structure: gather", replace(WHOLE, structure=st.Gather(TURNED_PLACES))),
         ("structure: scatter", replace(WHOLE, structure=st.Scatter(TURNED_PLACES))),
-        (
-            "structure: scan",
-            replace(WHOLE, samples=rows(X, axis=1), evaluate=lambda x, axis: x.T),
-        ),
+        ("structure: scan", replace(WHOLE, samples=rows(X, axis=1), evaluate=lambda x, axis: x.T)),
         ("structure: scan", cumulative.pulled_products),
         (
             "structure: products of windows",

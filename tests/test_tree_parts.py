@@ -304,10 +304,7 @@ def test_norm_and_vdot_are_those_of_the_vector():
     assert tree.count(whole) == 4
     assert tree.norm({}).item() == 0.0
     zeros = {"a": fg.tensor([0.0, 0.0]), "b": fg.tensor(0.0)}
-    assert [leaf.tolist() for leaf in trees.leaves(fg.grad(tree.norm)(zeros))] == [
-        [0.0, 0.0],
-        0.0,
-    ]
+    assert [leaf.tolist() for leaf in trees.leaves(fg.grad(tree.norm)(zeros))] == [[0.0, 0.0], 0.0]
     assert tree.norm([fg.tensor([3e-200, 0.0]), 4e-200]).item() == pytest.approx(5e-200, rel=1e-14)
     with pytest.raises(ShapeError, match=r"vdot: x\[0\] has shape"):
         tree.vdot([np.ones(2)], [np.ones(3)])

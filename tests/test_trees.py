@@ -357,10 +357,7 @@ def test_paths() -> None:
 
 def test_leaves_and_map_with_path() -> None:
     example = {"a": [1, Point(2, None)]}
-    assert tree.leaves_with_path(example) == [
-        (("['a']", "[0]"), 1),
-        (("['a']", "[1]", ".x"), 2),
-    ]
+    assert tree.leaves_with_path(example) == [(("['a']", "[0]"), 1), (("['a']", "[1]", ".x"), 2)]
     named = tree.map_with_path(lambda path, x, y: f"{tree.key_path_text(path)}={x}{y}", [1], ["b"])
     assert named == ["[0]=1b"]
     whole = tree.leaves_with_path(example, is_leaf=lambda value: isinstance(value, Point))

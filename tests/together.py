@@ -25,8 +25,6 @@ from typing import Any
 
 import pytest
 
-__all__ = ["apart", "refused", "together"]
-
 Test = Callable[..., None]
 Case = tuple[str, Mapping[str, Any]]
 """The name of a check, and its arguments."""

@@ -20,11 +20,7 @@ _ROOM: Final = dirname(__file__)
 LIBRARIES: Final = tuple(
     dict.fromkeys(
         place + os.sep
-        for file in (
-            _ROOM,
-            os.__file__,
-            dirname(numpy.__file__),
-        )  # beside other packages
+        for file in (_ROOM, os.__file__, dirname(numpy.__file__))  # beside other packages
         for place in (dirname(file), dirname(os.path.realpath(file)))
     )
 )

@@ -256,12 +256,7 @@ def _scales(x: Array, directions: Array) -> tuple[Array, Array]:
 
 
 def _taken(
-    evaluate: Evaluate,
-    x: Array,
-    directions: Array,
-    steps: Array,
-    accuracy: float,
-    is_joint: bool,
+    evaluate: Evaluate, x: Array, directions: Array, steps: Array, accuracy: float, is_joint: bool
 ) -> list[_Level]:
     """Take differences of each result, with one step for each direction."""
     count = len(directions)

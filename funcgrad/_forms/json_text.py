@@ -31,7 +31,9 @@ import pkgutil
 import re
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
+from types import ModuleType
 from typing import Any, Final, TypeAlias, TypeVar
 
 import numpy as np
@@ -167,15 +169,21 @@ def _constant_data(program: Program, number: int) -> Data:
 
 
 def _primitive_names() -> dict[int, str]:
-    """The names of all primitives in the ``__all__`` of loaded modules, by ``id``."""
-    names: dict[int, str] = {}
+    """The names of all public primitives that loaded modules declare, by ``id``."""
     modules = sys.modules.copy()
-    for path in sorted([path for path in modules if path.startswith(_HOME)]):
-        for name in getattr(modules[path], "__all__", ()):
-            value = getattr(modules[path], name, None)
-            if isinstance(value, Primitive):
-                names.setdefault(id(value), f"{path.removeprefix(_HOME)}.{name}")
-    return names
+    return {
+        id(primitive): f"{path.removeprefix(_HOME)}.{name}"
+        for path in modules
+        if path.startswith(_HOME)
+        for name, primitive in declared_primitives(modules[path]).items()
+    }
+
+
+def declared_primitives(module: ModuleType) -> dict[str, Primitive]:
+    """The public primitives of a module: a declaration has a type there, and an import has none."""
+    names = getattr(module, "__annotations__", ())
+    values = [(name, getattr(module, name, None)) for name in names if not name.startswith("_")]
+    return {name: value for name, value in values if isinstance(value, Primitive)}
 
 
 def _equation_data(equation: Equation, names: dict[int, str], place: str) -> Data:
@@ -352,13 +360,10 @@ def _primitive(name: str, place: str) -> Primitive:
         raise ProgramError(f"{place}: {name} is not a primitive.")
     module, _, attribute = name.rpartition(".")
     if _OPERATION.fullmatch(name):
-        try:
-            primitive = pkgutil.resolve_name(f"{_HOME}{module}:{attribute}")
-        except (AttributeError, ImportError):
-            primitive = None
-        public = getattr(sys.modules.get(f"{_HOME}{module}"), "__all__", ())
-        if isinstance(primitive, Primitive) and attribute in public:
-            return primitive
+        with suppress(AttributeError, ImportError):
+            declared = declared_primitives(pkgutil.resolve_name(f"{_HOME}{module}"))
+            if attribute in declared:
+                return declared[attribute]
     raise ProgramError(
         f"{place}: {_HOME[:-1]} has no such primitive. Programs are read by the version of funcgrad"
         " that saved them, or a later one."

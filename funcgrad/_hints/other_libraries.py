@@ -64,11 +64,7 @@ NAMES: Final[tuple[Row, ...]] = (
     ("fg", "autograd backward GradientTape", f"tensors record no graph: {LOSS}"),
     ("fg", "Variable Parameter", f"a parameter is an ordinary fg.tensor(values): {LOSS}"),
     ("fg", "function compile", "fg.jit(f)"),
-    (
-        "fg",
-        "func",
-        "its transformations are fg.grad, fg.vjp, fg.jvp, fg.vmap and others",
-    ),
+    ("fg", "func", "its transformations are fg.grad, fg.vjp, fg.jvp, fg.vmap and others"),
     ("fg", "filter_jit", "fg.jit(f); declare fields that are not arrays with fg.static_field()"),
     ("fg", "filter_grad", "fg.grad(f); declare fields that are not arrays with fg.static_field()"),
     ("fg", "filter_value_and_grad", "fg.value_and_grad(f)"),
@@ -117,11 +113,7 @@ NAMES: Final[tuple[Row, ...]] = (
         "ShapeDtypeStruct",
         "fg.program(f)(fnp.zeros(shape, dtype)) takes an example, whose values do not matter",
     ),
-    (
-        "fg",
-        "experimental",
-        "use the public names: loops, fg.odeint, fg.debug.check and fg.extend",
-    ),
+    ("fg", "experimental", "use the public names: loops, fg.odeint, fg.debug.check and fg.extend"),
     (
         "fg",
         "diffeqsolve",
@@ -133,11 +125,7 @@ NAMES: Final[tuple[Row, ...]] = (
         "callback",
         "fg.debug.print prints in programs, and fg.extend declares operations of any function",
     ),
-    (
-        "fg.debug",
-        "breakpoint",
-        "Python's breakpoint() works in functions called without fg.jit",
-    ),
+    ("fg.debug", "breakpoint", "Python's breakpoint() works in functions called without fg.jit"),
     ("fg", "clear_caches", "programs live as long as their fg.jit(f); call fg.jit(f) again"),
     # Arrays and trees.
     ("fg", "from_numpy as_tensor", "fg.tensor(array)"),
@@ -253,11 +241,7 @@ NAMES: Final[tuple[Row, ...]] = (
     ("fg.sparse", "jacfwd jacrev jac", "fg.sparse.jacobian(f)"),
     ("fg.sparse", "value_and_jac", "fg.sparse.value_and_jacobian(f)"),
     ("fg.sparse", "linalg", "fg.scipy.sparse.linalg"),
-    (
-        "fg fg.sparse fg.scipy.sparse",
-        "spsolve splu factorized",
-        "fg.scipy.sparse.linalg.{name}",
-    ),
+    ("fg fg.sparse fg.scipy.sparse", "spsolve splu factorized", "fg.scipy.sparse.linalg.{name}"),
     (
         "fg fg.scipy.sparse fg.scipy.sparse.linalg",
         "lsqr lsmr minres eigsh",
@@ -337,11 +321,7 @@ CALLERS: Final[tuple[Row, ...]] = (
         " dx / 3 * fnp.sum(y[:-2:2] + 4 * y[1:-1:2] + y[2::2])",
     ),
     ("scipy.integrate", "trapezoid cumulative_trapezoid", "fnp.trapezoid(y, x)"),
-    (
-        "scipy.interpolate",
-        "",
-        "fg.interpolate has classes of the same names, with derivatives",
-    ),
+    ("scipy.interpolate", "", "fg.interpolate has classes of the same names, with derivatives"),
     (
         "scipy.sparse",
         "",

@@ -42,11 +42,7 @@ OPTIONS: Final[tuple[Row, ...]] = (
     ("jacfwd jacrev hessian", "vectorize strategy chunk_size", _NEEDLESS),
     ("vmap", "in_dims", "in_axes="),
     ("vmap", "out_dims", "out_axes="),
-    (
-        "vmap",
-        "randomness",
-        "give each example its own key: fg.vmap(f)(fg.random.split(key, n))",
-    ),
+    ("vmap", "randomness", "give each example its own key: fg.vmap(f)(fg.random.split(key, n))"),
     (
         "vmap",
         "axis_name spmd_axis_name",
@@ -69,11 +65,7 @@ OPTIONS: Final[tuple[Row, ...]] = (
         "prevent_cse concrete static_argnums use_reentrant",
         "the whole function is computed again; leave it out",
     ),
-    (
-        "custom_vjp custom_jvp",
-        "nondiff_argnames",
-        "nondiff_argnums= says the positions",
-    ),
+    ("custom_vjp custom_jvp", "nondiff_argnames", "nondiff_argnums= says the positions"),
     ("linearize", "has_aux", "fg.jvp(f, primals, tangents, has_aux=True) returns auxiliary values"),
     # Control flow.
     ("cond", "operand operands", "by position: fg.cond(pred, true_fun, false_fun, *operands)"),
@@ -86,11 +78,7 @@ OPTIONS: Final[tuple[Row, ...]] = (
     ("while_loop fori_loop", "body", "body_fun="),
     ("while_loop fori_loop", "init val", "init_val="),
     ("while_loop fori_loop", "unroll", "unrolling makes loops no faster; leave it out"),
-    (
-        "while_loop",
-        "max_steps",
-        "checkpoints= bounds the memory; the steps are not bounded",
-    ),
+    ("while_loop", "max_steps", "checkpoints= bounds the memory; the steps are not bounded"),
     # Differential equations.
     ("odeint", "t_eval t t_span", "ts= takes the times, beginning with the time of y0"),
     ("odeint", "args", "by position: fg.odeint(func, y0, ts, *args)"),
@@ -103,11 +91,7 @@ OPTIONS: Final[tuple[Row, ...]] = (
     ),
     ("odeint", "tfirst", "func is called as func(y, t, *args); leave it out"),
     ("odeint", "fun f", "func="),
-    (
-        "odeint",
-        "full_output dense_output",
-        "ts= takes all times of results; leave it out",
-    ),
+    ("odeint", "full_output dense_output", "ts= takes all times of results; leave it out"),
     ("odeint", "events", "fg.integrate.solve_ivp(..., events=)"),
     ("odeint", "jac Dfun", "the method needs no Jacobian; leave it out"),
     # Solutions of equations, integrals.
@@ -275,17 +259,9 @@ OPTIONS: Final[tuple[Row, ...]] = (
         "the first argument is a key, made by fg.random.key(seed)",
     ),
     # Tensors.
-    (
-        "tensor",
-        "requires_grad",
-        _UNMARKED,
-    ),
+    ("tensor", "requires_grad", _UNMARKED),
     ("tensor", "device pin_memory", "tensors are in main memory, like NumPy arrays; leave it out"),
-    (
-        "tensor",
-        "copy",
-        "writable memory is copied, read-only memory is shared; leave it out",
-    ),
+    ("tensor", "copy", "writable memory is copied, read-only memory is shared; leave it out"),
     ("tensor", "order", "NumPy accepts any layout; leave it out"),
     ("tensor", "ndmin", "fnp.array(x, ndmin=...)"),
 )

@@ -46,16 +46,8 @@ TRAINING_NAMES: Final[tuple[Row, ...]] = (
         "RMSprop Adagrad Adadelta Adamax NAdam RAdam novograd fromage noisy_sgd",
         ONLY_OPTIMIZERS,
     ),
-    (
-        "fg.optim",
-        "scale_by_adam GradientTransformation",
-        ONLY_OPTIMIZERS,
-    ),
-    (
-        "fg.optim",
-        "incremental_update",
-        "fg.tree.lerp(old, new, step)",
-    ),
+    ("fg.optim", "scale_by_adam GradientTransformation", ONLY_OPTIMIZERS),
+    ("fg.optim", "incremental_update", "fg.tree.lerp(old, new, step)"),
     ("fg.optim", "MultiSteps", "fg.optim.accumulate(optimizer, steps)"),
     (
         "fg.optim",
@@ -66,11 +58,7 @@ TRAINING_NAMES: Final[tuple[Row, ...]] = (
     ("fg.optim", "clip_by_block_norm", "fg.optim.clip_by_norm(most, per='leaf')"),
     ("fg.optim", "global_norm", "fg.tree.norm(grads)"),
     ("fg.optim", "add_decayed_weights", "fg.optim.add_weight_decay(weight_decay, mask)"),
-    (
-        "fg.optim",
-        "lr_scheduler learning_rate_schedule",
-        _SCHEDULE,
-    ),
+    ("fg.optim", "lr_scheduler learning_rate_schedule", _SCHEDULE),
     (
         "fg.optim",
         "LBFGS bfgs",
@@ -118,11 +106,7 @@ TRAINING_NAMES: Final[tuple[Row, ...]] = (
         "inject_hyperparams",
         "a learning rate may be a schedule, and the state has the last one as state.rate",
     ),
-    (
-        "fg.optim",
-        "yogi lars sophia sm3 contrib dowg cocob dadapt_adamw momo",
-        ONLY_OPTIMIZERS,
-    ),
+    ("fg.optim", "yogi lars sophia sm3 contrib dowg cocob dadapt_adamw momo", ONLY_OPTIMIZERS),
     (
         "fg.optim",
         "perturbations make_perturbed_fun",
@@ -225,11 +209,7 @@ TRAINING_NAMES: Final[tuple[Row, ...]] = (
         for name in "hypercube l1_ball l1_sphere l2_ball l2_sphere linf_ball non_negative"
         " simplex".split()
     ),
-    (
-        "fg.optim.projections",
-        "projection_box",
-        "fg.optim.projections.box(tree, lower, upper)",
-    ),
+    ("fg.optim.projections", "projection_box", "fg.optim.projections.box(tree, lower, upper)"),
     ("fg.optim", "zero_grad step", f"nothing accumulates: {LOSS}"),
     # Networks.
     ("fg.nn", "Module ModuleList Parameter", _LAYERS),
@@ -274,11 +254,7 @@ TRAINING_NAMES: Final[tuple[Row, ...]] = (
         ("fg.nn", name, f"fg.nn.run(fg.nn.{name}Cell.init(key, inputs, units), xs)")
         for name in "RNN LSTM GRU".split()
     ),
-    (
-        "fg.nn",
-        "MultiheadAttention",
-        "fg.nn.MultiHeadAttention.init(key, features, heads)",
-    ),
+    ("fg.nn", "MultiheadAttention", "fg.nn.MultiHeadAttention.init(key, features, heads)"),
     (
         "fg.nn",
         "RotaryPositionalEmbedding",
@@ -306,11 +282,7 @@ TRAINING_NAMES: Final[tuple[Row, ...]] = (
     ("fg.nn", "hardtanh", "fg.nn.hard_tanh(x)"),
     ("fg.nn", "soft_sign", "fg.nn.softsign(x)"),
     ("fg.nn", "Flatten", "x.reshape(len(x), -1)"),
-    (
-        "fg.nn",
-        "functional",
-        "its functions are in fg.nn: fg.nn.relu(x), fg.nn.softmax(x)",
-    ),
+    ("fg.nn", "functional", "its functions are in fg.nn: fg.nn.relu(x), fg.nn.softmax(x)"),
     (
         "fg.nn",
         "init xavier_uniform xavier_uniform_ xavier_normal kaiming_uniform"
@@ -390,10 +362,6 @@ TRAINING_NAMES: Final[tuple[Row, ...]] = (
     ("fg.random", "randn standard_normal", "fg.random.normal(key, shape)"),
     ("fg.random", "integers random_integers", "fg.random.randint(key, shape, minval, maxval)"),
     ("fg.random", "shuffle", "fg.random.permutation(key, x), which makes another tensor"),
-    (
-        "fg.random",
-        "key_data wrap_key_data key_impl",
-        "a key is a uint64 tensor of shape (2,)",
-    ),
+    ("fg.random", "key_data wrap_key_data key_impl", "a key is a uint64 tensor of shape (2,)"),
 )
 """Rows of a module, names that it lacks, and a replacement."""

@@ -234,9 +234,5 @@ def _plain(key: Key, shape: Shape) -> Key:
 
 
 SELECTING: Final[Rules] = MappingProxyType(
-    {
-        Movement: (_selected, _gathered),
-        argpartition: (_short,),
-        deposit: (_deposited,),
-    }
+    {Movement: (_selected, _gathered), argpartition: (_short,), deposit: (_deposited,)}
 )

@@ -27,17 +27,6 @@ from funcgrad._primitives.special import bell, clamp, ndtr, ndtr_of, real_operan
 from funcgrad._primitives.transcendental import sech_squared
 from funcgrad.errors import DtypeError
 
-__all__ = [
-    "constant_max",
-    "gelu",
-    "gelu_tanh",
-    "relu",
-    "shift",
-    "sigmoid",
-    "silu",
-    "softplus",
-]
-
 Array = np.ndarray[Any, Any]
 
 _SAMPLES: Final = combined(

@@ -38,8 +38,6 @@ from funcgrad._primitives.structural import swap_last_axes, view
 from funcgrad._primitives.values_alone import least_singular_value
 from funcgrad.errors import MatrixError, MissingPackageError
 
-__all__ = ["banded_solve", "shifted"]
-
 
 def shifted(x: Value, by: int) -> Value:
     """Elements moved along the last axis, with zeros behind them."""
@@ -144,13 +142,7 @@ def _push(
 
 
 def _pull(
-    ct: Value,
-    x: Value,
-    bands: Value,
-    b: Value,
-    lower: int,
-    upper: int,
-    failed: str = "raise",
+    ct: Value, x: Value, bands: Value, b: Value, lower: int, upper: int, failed: str = "raise"
 ) -> tuple[Any, Value]:
     y = banded_solve(_adjoint(bands, upper), ct, lower=upper, upper=lower, failed=failed)
 

@@ -16,8 +16,6 @@ from typing import Any, Final
 
 from funcgrad._core import intrinsics
 
-__all__ = ["basic_formula"]
-
 _INTRINSICS: Final[Mapping[Any, str]] = MappingProxyType(
     {getattr(intrinsics, name): name for name in intrinsics.__all__}
 )

@@ -29,8 +29,6 @@ from funcgrad._core.trace import Raw, Value
 from funcgrad._primitives.broadcasting import broadcast_to
 from funcgrad._primitives.structural import reshape
 
-__all__ = ["put_block", "spread_block", "take_block"]
-
 Axes = tuple[int, ...]
 Mode = Literal["clip", "raise"]
 """A block that would reach beyond the end is moved inside, or is an error."""

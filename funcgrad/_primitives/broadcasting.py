@@ -20,8 +20,6 @@ from funcgrad._primitives.reduction import reduce_sum
 from funcgrad._primitives.rows import total, total_of_leading
 from funcgrad._primitives.structural import reshape
 
-__all__ = ["broadcast_to", "sum_to"]
-
 
 def sum_to(x: Value, shape: Shape) -> Value:
     """Sum a value to a shape that broadcasts to its own: the transpose of broadcasting."""
@@ -88,9 +86,6 @@ broadcast_to: Primitive = Primitive(
     _broadcast_batch,
     _broadcast_samples,
     lambda x, shape: f"np.empty({shape}, {x.dtype})\n{{out}}[...] = {x}",
-    structure=Movement(
-        lambda result, x, shape: [(result, x)],
-        rows_last=_rows_last,
-    ),
+    structure=Movement(lambda result, x, shape: [(result, x)], rows_last=_rows_last),
     traits=OWNS,
 )

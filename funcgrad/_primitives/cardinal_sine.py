@@ -19,8 +19,6 @@ from funcgrad._core.structure.structures import OWNS, TRANSCENDENTAL, UNEVEN, Al
 from funcgrad._core.trace import Raw, Value
 from funcgrad._primitives.elementwise import combined, complexes, edges, elementwise, reals
 
-__all__ = ["sinc", "sinc_derivative"]
-
 _LINE: Final = combined(reals(-3, 3), complexes(), edges(0.0, np.inf, -np.inf, np.nan))
 _DOUBLE: Final = np.dtype(np.float64)
 
@@ -104,7 +102,7 @@ def _sinc(m: Algebra, x: Value) -> Value:
     return m.sin(u) / u
 
 
-sinc = elementwise(
+sinc: Primitive = elementwise(
     "sinc",
     formula=_sinc,
     partials=(lambda _, x: sinc_derivative(x, order=1),),

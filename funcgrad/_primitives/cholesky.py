@@ -39,8 +39,6 @@ from funcgrad._primitives.matrices import (
 )
 from funcgrad._primitives.values_alone import eigvalsh
 
-__all__ = ["cholesky", "cholesky_pullback"]
-
 
 def _fails(upper: bool) -> Any:
     def fails(x: Array) -> Any:

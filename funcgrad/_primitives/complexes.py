@@ -20,17 +20,14 @@ from funcgrad._core.specs import dtype_of
 from funcgrad._core.structure.structures import OWNS, Algebra, Elementwise
 from funcgrad._core.trace import Value, bind1
 from funcgrad._primitives.elementwise import (
-    batch_elementwise,
     combined,
     complexes,
     edges,
     elementwise,
-    elementwise_result,
     reals,
     reciprocal,
 )
-
-__all__ = ["conj", "imag", "join_parts", "real", "reciprocal_of_product", "within_cosh"]
+from funcgrad._primitives.elementwise_rules import batch_elementwise, elementwise_result
 
 _SAMPLES = combined(reals(-3, 3), complexes(), edges(complex(np.inf, 1), complex(0, np.nan)))
 
@@ -71,11 +68,11 @@ def _complex_part(
     )
 
 
-real = _complex_part("real", intrinsics.real, SAME)
-imag = _complex_part("imag", intrinsics.imag, _imag_factor)
+real: Primitive = _complex_part("real", intrinsics.real, SAME)
+imag: Primitive = _complex_part("imag", intrinsics.imag, _imag_factor)
 
 # x + iy without the products of x + 1j * y, in which an infinite y makes the real part NaN.
-join_parts = elementwise(
+join_parts: Primitive = elementwise(
     "join_parts",
     intrinsics.join_parts,
     partials=(SAME, lambda _, _x, _y: 1j),

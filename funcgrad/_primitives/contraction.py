@@ -29,8 +29,6 @@ from funcgrad._primitives.products import (
 from funcgrad._primitives.structural import reshape, swap_last_axes, transpose
 from funcgrad.errors import ShapeError
 
-__all__ = ["contract", "matmul", "split_subscripts"]
-
 # The general contraction.
 
 

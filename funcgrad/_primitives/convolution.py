@@ -26,8 +26,6 @@ from funcgrad._primitives.broadcasting import broadcast_to
 from funcgrad._primitives.convolving import convolved, correlated, places_of, spread_out
 from funcgrad._primitives.structural import move_axis, reshape
 
-__all__ = ["convolve", "correlate", "spread"]
-
 # Batches: examples go to the batch axis; with a kernel for each, channels to groups of their own.
 
 

@@ -24,16 +24,6 @@ from numpy.lib.stride_tricks import as_strided
 from funcgrad._core.specs import Shape
 from funcgrad._core.trace import Raw
 
-__all__ = [
-    "convolved",
-    "correlated",
-    "places_of",
-    "spread_out",
-    "steps",
-    "window_numbers",
-    "windows_of",
-]
-
 _CACHED: Final = 2**20
 """Bytes of windows that are copied before they are multiplied: half of a core's cache."""
 

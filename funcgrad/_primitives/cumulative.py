@@ -35,26 +35,16 @@ from funcgrad._primitives.recurrence import (
 )
 from funcgrad._primitives.reduction import (
     count_nonzero,
-    numbers,
     reduce_all,
     reduce_sum,
     reduce_text,
     reduction,
 )
+from funcgrad._primitives.reduction_samples import numbers
 from funcgrad._primitives.rounding import binary_exponent, ldexp, rint
 from funcgrad._primitives.selection import maximum, minimum, where
 from funcgrad._primitives.structural import cast, inverse_axes, move_axis, reshape, transpose, view
 from funcgrad._primitives.transcendental import log2
-
-__all__ = [
-    "cumulative_prod",
-    "cumulative_sum",
-    "product_of_others",
-    "pulled_in_range",
-    "pulled_products",
-    "reduce_prod",
-    "running_max",
-]
 
 _multiply: Final[Any] = np.multiply.reduce
 
@@ -190,8 +180,7 @@ def _scaled_products(ct: Value, x: Value, axis: int) -> Value:
     sizes = where(empty, -_AWAY // 2, exponents + cast(binary_exponent(ct), dtype=_INT64)) - zeros
     scales = running_max(sizes, axis=axis, reverse=True) + zeros
     behind = _scaled(
-        shifted(factors, axis, 0.0, backward=True),
-        shifted(scales, axis, 0, backward=True) - scales,
+        shifted(factors, axis, 0.0, backward=True), shifted(scales, axis, 0, backward=True) - scales
     )
     later = recurrence(behind, _scaled(ct, exponents - scales), axis=axis, reverse=True)
     return cast(_scaled(before * later, earlier - exponents + scales), dtype=dtype)

@@ -45,8 +45,6 @@ from funcgrad._primitives.reduction import reduce_sum
 from funcgrad._primitives.structural import reshape, swap_last_axes, unfollowed
 from funcgrad._primitives.values_alone import least_singular_value
 
-__all__ = ["cofactors", "cofactors_along", "det", "slogdet"]
-
 _FAR: Final = 0.5
 """The power of the precision from which on a matrix counts as nearly singular."""
 

@@ -48,23 +48,6 @@ from funcgrad._primitives.reduction import reduce_sum
 from funcgrad._primitives.structural import reshape
 from funcgrad.errors import DegenerateError
 
-__all__ = [
-    "complement",
-    "converged",
-    "determined",
-    "divide_by_gaps",
-    "eigh",
-    "equal_bound",
-    "equal_share",
-    "gaps",
-    "hermitian_matrices",
-    "is_something",
-    "near",
-    "nothing_bound",
-    "skew_part",
-    "spectral_cotangent",
-]
-
 _EQUAL: Final = 32
 """Eigenvalues count as equal if they differ by at most this multiple of the precision times the
 size of the matrix, relative to the largest: LAPACK's accuracy."""
@@ -164,12 +147,7 @@ def _divide_by_gaps(w: Array, x: Array, strict: bool) -> Any:
 
 
 def _push_gaps(
-    tangents: tuple[Value, ...],
-    out: Value,
-    w: Value,
-    x: Value,
-    strict: bool,
-    failed: str = "raise",
+    tangents: tuple[Value, ...], out: Value, w: Value, x: Value, strict: bool, failed: str = "raise"
 ) -> Value:
     dw, change = tangents
     if dw is not None:
@@ -290,10 +268,7 @@ determined: Primitive = failing(
         "determined",
         lambda w, n, wbar: _determined(w, n, wbar).copy(),
         lambda w, n, wbar: n,
-        Linearized(
-            lambda tangents, out, w, n, wbar, failed="raise": tangents[1],
-            linear_in=(1, 2),
-        ),
+        Linearized(lambda tangents, out, w, n, wbar, failed="raise": tangents[1], linear_in=(1, 2)),
         batch_matrices,
         _determined_samples,
         structure=of_stacks(1, 2, 1),

@@ -44,8 +44,6 @@ from funcgrad._primitives.sorting import sort
 from funcgrad._primitives.structural import reshape
 from funcgrad.errors import DegenerateError
 
-__all__ = ["diagonalizing", "eig", "eigvals", "largest_components", "matching"]
-
 
 def _complex(x: Spec) -> Any:
     return np.result_type(linalg_dtype("eig", x.dtype), np.complex64)

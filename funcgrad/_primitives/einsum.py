@@ -30,8 +30,6 @@ from funcgrad._primitives.reduction import reduce_any, reduce_sum
 from funcgrad._primitives.structural import cast, reshape, transpose, view
 from funcgrad.errors import ShapeError
 
-__all__ = ["einsum", "is_contraction", "parse"]
-
 _SYMBOLS: Final = LETTERS[26:] + LETTERS[:26]  # in the order in which they sort
 _REST: Final = "."  # stands for an ellipsis
 

@@ -50,31 +50,6 @@ from funcgrad._primitives.kinks import AT_ZERO, POSITIVE, distance_to_cut, is_co
 from funcgrad._primitives.precision import floating
 from funcgrad._primitives.structural import cast
 
-__all__ = [
-    "absolute",
-    "add",
-    "batch_elementwise",
-    "combined",
-    "complexes",
-    "divide",
-    "edges",
-    "elementwise",
-    "elementwise_result",
-    "fabs",
-    "log",
-    "multiply",
-    "negative",
-    "phase",
-    "positive",
-    "reals",
-    "reciprocal",
-    "reciprocal_of_positive",
-    "sign",
-    "square",
-    "subtract",
-    "twice",
-]
-
 
 def elementwise(
     name: str,
@@ -276,7 +251,7 @@ _INFINITE = (np.inf, -np.inf, np.nan, 0.0)
 _LINE = combined(reals(-3, 3), complexes(), edges(*_INFINITE))
 _PLANE = combined(reals(-3, 3, 2), complexes(arity=2), edges((0.0, np.inf), (np.nan, 1.0)))
 
-add = elementwise(
+add: Primitive = elementwise(
     "add",
     np.add,
     operator="+",
@@ -284,7 +259,7 @@ add = elementwise(
     samples=_PLANE,
     traits=ROUNDED_ONCE | COMMUTATIVE,
 )
-subtract = elementwise(
+subtract: Primitive = elementwise(
     "subtract",
     np.subtract,
     operator="-",
@@ -292,23 +267,13 @@ subtract = elementwise(
     samples=_PLANE,
     traits=ROUNDED_ONCE,
 )
-negative = elementwise(
-    "negative",
-    np.negative,
-    operator="-",
-    partials=(OPPOSITE,),
-    samples=_LINE,
-    traits=ROUNDED_ONCE,
+negative: Primitive = elementwise(
+    "negative", np.negative, operator="-", partials=(OPPOSITE,), samples=_LINE, traits=ROUNDED_ONCE
 )
-positive = elementwise(
-    "positive",
-    np.positive,
-    operator="+",
-    partials=(SAME,),
-    samples=_LINE,
-    traits=ROUNDED_ONCE,
+positive: Primitive = elementwise(
+    "positive", np.positive, operator="+", partials=(SAME,), samples=_LINE, traits=ROUNDED_ONCE
 )
-multiply = elementwise(
+multiply: Primitive = elementwise(
     "multiply",
     np.multiply,
     operator="*",
@@ -338,7 +303,7 @@ divide: Primitive = elementwise(
     traits=ROUNDED_ONCE,
     kinks=Kinks(lambda x, y: y),
 )
-reciprocal = elementwise(
+reciprocal: Primitive = elementwise(
     "reciprocal",
     np.reciprocal,
     partials=(lambda y, _x: -y * y,),
@@ -371,7 +336,8 @@ reciprocal_of_positive: Primitive = elementwise(
     traits=OWNS,
 )
 
-log = elementwise(  # here, below the other logarithms, since derivatives of powers use it
+# here, below the other logarithms, since derivatives of powers use it
+log: Primitive = elementwise(
     "log",
     np.log,
     remedy="clip the argument, or choose inside: log(where(x > 0, x, 1)); log1p(x) for log(1 + x)",
@@ -387,7 +353,7 @@ def twice(_: Value, x: Value) -> Value:
     return x + x  # faster than 2 * x on small arrays
 
 
-square = elementwise(
+square: Primitive = elementwise(
     "square",
     np.square,
     remedy="scale the arguments first; linalg.norm takes lengths of vectors without overflow",
@@ -424,7 +390,7 @@ def _sign_of_complex(m: Algebra, x: Value, y: Value) -> Value:
     return m.join_parts(along(x, far_x), along(y, far_y))
 
 
-sign = elementwise(
+sign: Primitive = elementwise(
     "sign",
     np.sign,
     formula=_sign,
@@ -442,7 +408,7 @@ def _magnitude_factor(out: Value, x: Value) -> Value:
     return bind1(sign, x)
 
 
-absolute = elementwise(
+absolute: Primitive = elementwise(
     "absolute",
     np.absolute,
     operator="abs",
@@ -451,7 +417,7 @@ absolute = elementwise(
     traits=ROUNDED_ONCE,
     kinks=AT_ZERO,
 )
-fabs = elementwise(
+fabs: Primitive = elementwise(
     "fabs",
     np.fabs,
     formula=lambda m, x: m.absolute(floating(m, x)),
@@ -473,7 +439,7 @@ def _push_phase(tangents: tuple[Value, ...], out: Value, z: Value) -> Value:
     return out * (turn - _real_part(turn))
 
 
-phase = Primitive(  # the sign of a complex number, which is not locally constant
+phase: Primitive = Primitive(  # the sign of a complex number, which is not locally constant
     "phase",
     np.sign,
     elementwise_result("phase", np.sign),

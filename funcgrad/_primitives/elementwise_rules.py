@@ -16,8 +16,6 @@ from funcgrad._core.specs import Spec, broadcast_shapes, shape_of, spec_of
 from funcgrad._core.trace import Raw, Value, number_of
 from funcgrad._primitives.structural import reshape
 
-__all__ = ["batch_elementwise", "elementwise_result"]
-
 
 def elementwise_result(
     name: str, evaluate: Callable[..., Any], operator: str = ""

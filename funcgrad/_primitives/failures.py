@@ -26,8 +26,6 @@ from numpy.linalg import LinAlgError
 from funcgrad._core.primitive import Primitive, Sample
 from funcgrad._core.specs import Spec, spec_of
 
-__all__ = ["failing", "failures", "or_nan"]
-
 Array: TypeAlias = np.ndarray[Any, Any]
 
 

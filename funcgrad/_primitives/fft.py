@@ -23,8 +23,6 @@ from funcgrad._core.structure.structures import OWNS, AlongAxis, Opaque
 from funcgrad._core.trace import Value
 from funcgrad._primitives.recurrence import batch_along_axis
 
-__all__ = ["OTHER_SCALE", "fourier", "half_fourier", "real_inverse_fourier"]
-
 OTHER_SCALE: Final[Mapping[str, str]] = MappingProxyType(
     {"backward": "forward", "ortho": "ortho", "forward": "backward"}
 )

@@ -23,8 +23,6 @@ from funcgrad._primitives.logic import isfinite, logical_not
 from funcgrad._primitives.reduction import count_nonzero
 from funcgrad._primitives.selection import where
 
-__all__ = ["identity_product"]
-
 
 def _evaluate(x: Raw, axis: int, out: Raw = None) -> Raw:
     """The sum of a product starts from 0.0, so -0.0 becomes 0.0.

@@ -31,17 +31,6 @@ from funcgrad.errors import (
     TracerError,
 )
 
-__all__ = [
-    "IndexPlan",
-    "Key",
-    "explain_index",
-    "index_text",
-    "is_basic",
-    "part_at",
-    "plan_index",
-    "with_plain_integers",
-]
-
 _BOUNDS: Final = frozenset({int, type(None)})
 _INDEX: Final = "t as an index"
 _MASK: Final = "a boolean mask as an index"

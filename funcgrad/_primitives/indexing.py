@@ -35,19 +35,6 @@ from funcgrad._primitives.joining import concatenate
 from funcgrad._primitives.structural import cast, reshape, transpose, view
 from funcgrad._primitives.traced_slices import traced_slices
 
-__all__ = [
-    "align_indices",
-    "deposit",
-    "fold_at",
-    "gather",
-    "index",
-    "index_key",
-    "indexed_part",
-    "move_block",
-    "positions",
-    "with_batch",
-]
-
 # ----------------------------------------------------------------------------- gather and deposit
 
 

@@ -20,8 +20,6 @@ from funcgrad._primitives.broadcasting import broadcast_to
 from funcgrad._primitives.index_keys import Key
 from funcgrad._primitives.structural import view
 
-__all__ = ["concatenate", "stack"]
-
 
 def _batch(
     primitive: Primitive,

@@ -18,34 +18,6 @@ from funcgrad._core.primitive import Kinks
 from funcgrad._core.specs import dtype_of, shape_of
 from funcgrad._core.trace import RAW, Value
 
-__all__ = [
-    "AT_ARGUMENTS",
-    "AT_POLES_OF_GAMMA",
-    "AT_ZERO",
-    "CUT_ALONG_IMAGINARY_AXIS",
-    "CUT_OFF",
-    "ORDER",
-    "POSITIVE",
-    "TIES",
-    "WHOLE_NUMBERS",
-    "above",
-    "below",
-    "between",
-    "differences",
-    "distance_to_cut",
-    "from_cut_off",
-    "from_poles_of_gamma",
-    "from_whole",
-    "greater_of",
-    "if_real",
-    "is_complex",
-    "is_whole",
-    "negative_axis",
-    "pairs",
-    "to_cut",
-    "unless",
-]
-
 
 def is_complex(x: Value) -> bool:
     """Whether a value has complex numbers."""

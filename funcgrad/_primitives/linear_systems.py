@@ -55,8 +55,6 @@ from funcgrad._primitives.structural import reshape
 from funcgrad._primitives.values_alone import least_singular_value
 from funcgrad.errors import MatrixError
 
-__all__ = ["inv", "is_singular", "solve", "triangular_inverses", "triangular_solve"]
-
 
 def is_singular(x: Array) -> Any:
     """Flags of the matrices of a stack for which elimination meets an exactly zero pivot."""

@@ -19,30 +19,6 @@ from funcgrad._primitives.elementwise import elementwise
 from funcgrad._primitives.kinks import AT_ARGUMENTS, AT_ZERO, ORDER, TIES, greater_of
 from funcgrad._primitives.precision import floating
 
-__all__ = [
-    "bitwise_and",
-    "bitwise_count",
-    "bitwise_invert",
-    "bitwise_left_shift",
-    "bitwise_or",
-    "bitwise_right_shift",
-    "bitwise_xor",
-    "equal",
-    "greater",
-    "greater_equal",
-    "isfinite",
-    "isinf",
-    "isnan",
-    "less",
-    "less_equal",
-    "logical_and",
-    "logical_not",
-    "logical_or",
-    "logical_xor",
-    "not_equal",
-    "signbit",
-]
-
 
 def _numbers(arity: int) -> Callable[[], Iterator[Sample]]:
     """Ties, signed zeros, infinities and NaN; 0-d, empty and broadcast; bool and integer."""
@@ -106,12 +82,12 @@ def _exact(
     )
 
 
-equal = _compare("equal", np.equal, "==", COMMUTATIVE, kinks=TIES)
-not_equal = _compare("not_equal", np.not_equal, "!=", COMMUTATIVE, kinks=TIES)
-less = _compare("less", np.less, "<", kinks=ORDER)
-less_equal = _compare("less_equal", np.less_equal, "<=", kinks=ORDER)
-greater = _compare("greater", np.greater, ">", kinks=ORDER)
-greater_equal = _compare("greater_equal", np.greater_equal, ">=", kinks=ORDER)
+equal: Primitive = _compare("equal", np.equal, "==", COMMUTATIVE, kinks=TIES)
+not_equal: Primitive = _compare("not_equal", np.not_equal, "!=", COMMUTATIVE, kinks=TIES)
+less: Primitive = _compare("less", np.less, "<", kinks=ORDER)
+less_equal: Primitive = _compare("less_equal", np.less_equal, "<=", kinks=ORDER)
+greater: Primitive = _compare("greater", np.greater, ">", kinks=ORDER)
+greater_equal: Primitive = _compare("greater_equal", np.greater_equal, ">=", kinks=ORDER)
 
 
 def _truth(x: Value) -> Value:
@@ -119,42 +95,42 @@ def _truth(x: Value) -> Value:
     return x if dtype_of(x).kind == "b" else x != 0
 
 
-logical_and = _compare(
+logical_and: Primitive = _compare(
     "logical_and",
     np.logical_and,
     traits=COMMUTATIVE,
     formula=lambda m, x, y: _truth(x) & _truth(y),
     kinks=AT_ARGUMENTS,
 )
-logical_or = _compare(
+logical_or: Primitive = _compare(
     "logical_or",
     np.logical_or,
     traits=COMMUTATIVE,
     formula=lambda m, x, y: _truth(x) | _truth(y),
     kinks=Kinks(lambda x, y: greater_of(abs(x), abs(y))),
 )
-logical_xor = _compare(
+logical_xor: Primitive = _compare(
     "logical_xor",
     np.logical_xor,
     traits=COMMUTATIVE,
     formula=lambda m, x, y: _truth(x) != _truth(y),
     kinks=AT_ARGUMENTS,
 )
-logical_not = _compare(
+logical_not: Primitive = _compare(
     "logical_not", np.logical_not, formula=lambda m, x: m.equal(x, 0), kinks=AT_ZERO
 )
 
-isfinite = _compare("isfinite", np.isfinite)
-isinf = _compare("isinf", np.isinf)
-isnan = _compare("isnan", np.isnan)
-signbit = _compare(
+isfinite: Primitive = _compare("isfinite", np.isfinite)
+isinf: Primitive = _compare("isinf", np.isinf)
+isnan: Primitive = _compare("isnan", np.isnan)
+signbit: Primitive = _compare(
     "signbit", np.signbit, formula=lambda m, x: m.copysign(1, floating(m, x)) < 0, kinks=AT_ZERO
 )
 
-bitwise_and = _bits("bitwise_and", np.bitwise_and, "&", COMMUTATIVE)
-bitwise_or = _bits("bitwise_or", np.bitwise_or, "|", COMMUTATIVE)
-bitwise_xor = _bits("bitwise_xor", np.bitwise_xor, "^", COMMUTATIVE)
-bitwise_count = _bits("bitwise_count", np.bitwise_count)
-bitwise_invert = _bits("bitwise_invert", np.bitwise_not, "~")
-bitwise_left_shift = _bits("bitwise_left_shift", np.left_shift, "<<")
-bitwise_right_shift = _bits("bitwise_right_shift", np.right_shift, ">>")
+bitwise_and: Primitive = _bits("bitwise_and", np.bitwise_and, "&", COMMUTATIVE)
+bitwise_or: Primitive = _bits("bitwise_or", np.bitwise_or, "|", COMMUTATIVE)
+bitwise_xor: Primitive = _bits("bitwise_xor", np.bitwise_xor, "^", COMMUTATIVE)
+bitwise_count: Primitive = _bits("bitwise_count", np.bitwise_count)
+bitwise_invert: Primitive = _bits("bitwise_invert", np.bitwise_not, "~")
+bitwise_left_shift: Primitive = _bits("bitwise_left_shift", np.left_shift, "<<")
+bitwise_right_shift: Primitive = _bits("bitwise_right_shift", np.right_shift, ">>")

@@ -22,15 +22,6 @@ from funcgrad._primitives.structural import cast
 from funcgrad._primitives.transcendental import exp
 from funcgrad.errors import DtypeError, ShapeError
 
-__all__ = [
-    "log_probabilities",
-    "log_total",
-    "masked_probabilities",
-    "probabilities",
-    "real_value",
-    "relative_logits",
-]
-
 
 def relative_logits(logits: Value, axes: tuple[int, ...], operation: str) -> Value:
     """Logits minus the greatest along the axes; infinity minus infinity counts as 0.

@@ -42,8 +42,6 @@ from funcgrad._primitives.matrices import (
 from funcgrad._primitives.matrix_equations import scipy_linalg
 from funcgrad._primitives.structural import view
 
-__all__ = ["exchanges", "lu", "permuted_rows", "rows_after_exchanges"]
-
 
 def _lu(x: Array) -> Any:
     x = np.asarray(x, linalg_dtype("lu", x.dtype))

@@ -25,30 +25,6 @@ from funcgrad._primitives.selection import where
 from funcgrad._primitives.structural import cast, reshape, swap_last_axes, view
 from funcgrad.errors import DtypeError, MatrixError
 
-__all__ = [
-    "MATRICES",
-    "Array",
-    "adjoint",
-    "batch_matrices",
-    "blamed",
-    "check_finite",
-    "checked",
-    "conjugate",
-    "diagonal_matrix",
-    "diagonal_of",
-    "from_triangle",
-    "hermitian",
-    "linalg_dtype",
-    "of_stacks",
-    "position_of",
-    "real_dtype",
-    "real_part",
-    "stacks",
-    "to_triangle",
-    "triangle",
-    "unit",
-]
-
 Array: TypeAlias = np.ndarray[Any, Any]
 """A raw value with axes."""
 

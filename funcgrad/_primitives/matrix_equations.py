@@ -35,8 +35,6 @@ from funcgrad._primitives.matrices import (
 )
 from funcgrad.errors import MatrixError, MissingPackageError
 
-__all__ = ["one_by_one", "scipy_linalg", "sylvester"]
-
 
 def scipy_linalg(name: str) -> ModuleType:
     """SciPy's module, loaded when it is used.

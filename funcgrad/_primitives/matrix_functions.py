@@ -44,8 +44,6 @@ from funcgrad._primitives.selection import where
 from funcgrad._primitives.structural import view
 from funcgrad.errors import MatrixError
 
-__all__ = ["expm", "expm_along", "logm", "logm_along", "sqrtm"]
-
 
 def _blocks(x: Value, above: Value | None) -> Value:
     """[[x, above], [0, x]]."""
@@ -170,8 +168,8 @@ def _expm_along(x: Array, e: Array) -> Any:
     return scipy_linalg("expm").expm_frechet(x, e, compute_expm=False)
 
 
-expm_along = _along("expm", _expm_along)
-expm = _function("expm", lambda x: scipy_linalg("expm").expm(x), expm_along)
+expm_along: Primitive = _along("expm", _expm_along)
+expm: Primitive = _function("expm", lambda x: scipy_linalg("expm").expm(x), expm_along)
 
 
 # ------------------------------------------------------------------------------------ logarithms
@@ -258,8 +256,8 @@ def _exponent(x: Array) -> Any:
     return np.frexp(np.max(np.abs(x), initial=0))[1].astype(float)
 
 
-logm_along = _along("logm", _logm_along, _AT_CUT)
-logm = _function("logm", _logm, logm_along)
+logm_along: Primitive = _along("logm", _logm_along, _AT_CUT)
+logm: Primitive = _function("logm", _logm, logm_along)
 
 
 # ---------------------------------------------------------------------------------- square roots

@@ -26,8 +26,6 @@ from funcgrad._core.structure.structures import Movement, Trait
 from funcgrad._core.trace import Raw, Value
 from funcgrad._primitives.index_keys import Key
 
-__all__ = ["arrays", "axes_before", "behind", "keys_behind", "movement"]
-
 
 def movement(
     name: str,

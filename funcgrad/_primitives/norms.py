@@ -23,20 +23,12 @@ from funcgrad._core.structure.structures import OWNS, Opaque, mixing
 from funcgrad._core.trace import Value
 from funcgrad._primitives.complexes import imag, real
 from funcgrad._primitives.elementwise import absolute
-from funcgrad._primitives.matrices import (
-    Array,
-    batch_matrices,
-    conjugate,
-    real_dtype,
-    real_part,
-)
+from funcgrad._primitives.matrices import Array, batch_matrices, conjugate, real_dtype, real_part
 from funcgrad._primitives.reduction import batch_reduction, reduce_sum
 from funcgrad._primitives.selection import where
 from funcgrad._primitives.structural import cast, reshape
 from funcgrad._primitives.transcendental import sqrt
 from funcgrad.errors import DtypeError
-
-__all__ = ["directed", "length"]
 
 Axes = tuple[int, ...]
 

@@ -45,8 +45,6 @@ from funcgrad._primitives.matrices import (
 from funcgrad._primitives.structural import view
 from funcgrad.errors import DegenerateError
 
-__all__ = ["of_full_rank", "qr"]
-
 
 def _full_rank(r: Array) -> Any:
     size = np.abs(np.diagonal(r, 0, -2, -1))

@@ -36,8 +36,6 @@ from funcgrad._primitives.matrices import (
 from funcgrad._primitives.matrix_equations import sylvester
 from funcgrad._primitives.values_alone import svdvals
 
-__all__ = ["polar_factor"]
-
 
 def _factor(x: Array) -> Any:
     u, _, vh = converged("polar", lambda x: np.linalg.svd(x, full_matrices=False), x)

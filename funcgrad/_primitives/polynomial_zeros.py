@@ -20,8 +20,6 @@ from funcgrad._primitives.kinks import pairs
 from funcgrad._primitives.matrices import of_stacks
 from funcgrad._primitives.structural import view
 
-__all__ = ["polynomial_zeros"]
-
 
 def _zeros(p: Raw, count: int) -> Raw:
     out = np.zeros((*p.shape[:-1], count), _complex(p.dtype))

@@ -24,8 +24,6 @@ from funcgrad._primitives.kinks import distance_to_cut, is_complex, is_whole, un
 from funcgrad._primitives.precision import through_single
 from funcgrad._primitives.structural import cast
 
-__all__ = ["constant_power", "power", "power_derivative"]
-
 Orders = tuple[int, int]
 
 _DOUBLE = np.dtype(np.float64)

@@ -17,8 +17,6 @@ from funcgrad._core.specs import dtype_of
 from funcgrad._core.structure.structures import Algebra
 from funcgrad._core.trace import Value
 
-__all__ = ["floating", "floating_pair", "through_single"]
-
 
 def floating(m: Algebra, x: Value) -> Value:
     """Convert integers to the smallest floating dtype that holds them, as NumPy's functions do."""

@@ -22,16 +22,6 @@ import numpy as np
 from funcgrad._core.specs import Shape
 from funcgrad._core.trace import Raw
 
-__all__ = [
-    "Arranged",
-    "ProductPlan",
-    "compute",
-    "plan_product",
-    "product_text",
-    "split_subscripts",
-    "transposed_text",
-]
-
 Axes = tuple[int, ...]
 Sizes = dict[str, int]
 

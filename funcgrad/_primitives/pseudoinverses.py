@@ -47,8 +47,6 @@ from funcgrad._primitives.stein_equation import stein
 from funcgrad._primitives.structural import cast
 from funcgrad._primitives.values_alone import svdvals
 
-__all__ = ["cut_off", "least_squares", "pinv"]
-
 
 def _above_limit(x: Value, rcond: Value, **_: Hashable) -> Value:
     """How far singular values are above those that count as 0, where the rank changes."""
@@ -253,12 +251,7 @@ def _bound(a: Value, out: Value, rcond: float) -> Array:
 
 
 def _push_solution(
-    tangents: tuple[Value, ...],
-    out: Value,
-    a: Value,
-    b: Value,
-    rcond: float,
-    failed: str = "raise",
+    tangents: tuple[Value, ...], out: Value, a: Value, b: Value, rcond: float, failed: str = "raise"
 ) -> Value:
     da, db = tangents
     inverse = _inverse(a, out, rcond, failed)

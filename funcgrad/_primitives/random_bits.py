@@ -32,24 +32,6 @@ from funcgrad._primitives.elementwise import elementwise
 from funcgrad._primitives.special import DOUBLE, exact_log, ndtri_of, quick_ndtri
 from funcgrad._primitives.structural import reshape
 
-__all__ = [
-    "ATTEMPTS",
-    "BITS",
-    "SPLIT",
-    "bits_to_cauchy",
-    "bits_to_exponential",
-    "bits_to_gumbel",
-    "bits_to_integer",
-    "bits_to_laplace",
-    "bits_to_logistic",
-    "bits_to_normal",
-    "bits_to_open_uniform",
-    "bits_to_uniform",
-    "fold_key",
-    "random_bits",
-    "search_cumulative",
-]
-
 Array = np.ndarray[Any, Any]
 
 BITS: Final = 0
@@ -119,7 +101,7 @@ random_bits: Primitive = Primitive(
     lambda primitive, size, args, batched, params: primitive(*args, **params),
     _bits_samples,
     structure=Random(
-        lambda m, first, second, number, shape, stream: _block(m, first, second, number, stream),
+        lambda m, first, second, number, shape, stream: _block(m, first, second, number, stream)
     ),
     traits=OWNS,
 )
@@ -249,8 +231,7 @@ bits_to_gumbel: Primitive = _continuous(
     "bits_to_gumbel", lambda m, u: -exact_log(m, -exact_log(m, u))
 )
 bits_to_laplace: Primitive = _continuous(
-    "bits_to_laplace",
-    lambda m, u: m.copysign(exact_log(m, 2 * m.minimum(u, 1 - u)), u - 0.5),
+    "bits_to_laplace", lambda m, u: m.copysign(exact_log(m, 2 * m.minimum(u, 1 - u)), u - 0.5)
 )
 bits_to_logistic: Primitive = _continuous(
     "bits_to_logistic", lambda m, u: exact_log(m, u) - exact_log(m, 1 - u)

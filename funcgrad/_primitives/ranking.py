@@ -25,8 +25,6 @@ from funcgrad._primitives.selection import where
 from funcgrad._primitives.sorting import indices_along, one_axis_back, sort
 from funcgrad._primitives.structural import cast, move_axis, reshape
 
-__all__ = ["places_of_ranked", "ranked"]
-
 _INDEX: Final = np.dtype(np.intp)
 
 

@@ -23,15 +23,6 @@ from funcgrad._primitives.index_keys import Key
 from funcgrad._primitives.joining import concatenate
 from funcgrad._primitives.structural import view
 
-__all__ = [
-    "all_finite",
-    "arrays_and_axes",
-    "batch_along_axis",
-    "conjugate",
-    "recurrence",
-    "shifted",
-]
-
 
 def arrays_and_axes() -> Iterator[tuple[Any, int]]:
     """Sample arrays, each with an axis, for operations along an axis."""

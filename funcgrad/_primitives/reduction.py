@@ -51,22 +51,6 @@ from funcgrad._primitives.selection import where
 from funcgrad._primitives.structural import cast, reshape, unfollowed, view
 from funcgrad._primitives.transcendental import exp, sqrt
 
-__all__ = [
-    "count_nonzero",
-    "logsumexp",
-    "numbers",
-    "position_of_max",
-    "position_of_min",
-    "reduce_all",
-    "reduce_any",
-    "reduce_max",
-    "reduce_mean",
-    "reduce_min",
-    "reduce_std",
-    "reduce_sum",
-    "reduce_var",
-]
-
 Axes = tuple[int, ...]
 
 
@@ -179,12 +163,7 @@ def _sum_source(x: OperandText, axis: Axes, keepdims: bool) -> str:
 
 
 reduce_sum: Primitive = _owning(
-    "sum",
-    total,
-    factor=SAME,
-    samples=numbers(),
-    source=_sum_source,
-    fold=folds.SUM,
+    "sum", total, factor=SAME, samples=numbers(), source=_sum_source, fold=folds.SUM
 )
 
 
@@ -287,7 +266,7 @@ def _std_samples() -> Iterator[Sample]:
 
 
 _DISPERSED: Final = numbers(empty=False, correction=0)
-reduce_var = _owning("var", _var, factor=_var_factor, samples=_DISPERSED, body=_var_body)
+reduce_var: Primitive = _owning("var", _var, factor=_var_factor, samples=_DISPERSED, body=_var_body)
 reduce_std: Primitive = _owning(
     "std",
     lambda x, axis, keepdims, correction: np.sqrt(_var(x, axis, keepdims, correction)),

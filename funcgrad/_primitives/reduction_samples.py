@@ -12,8 +12,6 @@ import numpy as np
 
 from funcgrad._core.primitive import Sample
 
-__all__ = ["numbers"]
-
 
 def numbers(
     *, empty: bool = True, imaginary: bool = True, ties: bool = False, **params: Hashable

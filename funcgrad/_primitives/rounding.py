@@ -19,14 +19,7 @@ from funcgrad._core.primitive import SAME, Kinks, Primitive, Sample
 from funcgrad._core.specs import dtype_of
 from funcgrad._core.structure.structures import JUMPS, OWNS, Algebra
 from funcgrad._core.trace import Value, bind1, bind2
-from funcgrad._primitives.elementwise import (
-    combined,
-    complexes,
-    edges,
-    elementwise,
-    reals,
-    sign,
-)
+from funcgrad._primitives.elementwise import combined, complexes, edges, elementwise, reals, sign
 from funcgrad._primitives.kinks import (
     AT_ARGUMENTS,
     CUT_OFF,
@@ -38,37 +31,12 @@ from funcgrad._primitives.kinks import (
 from funcgrad._primitives.precision import floating, floating_pair
 from funcgrad._primitives.structural import cast
 
-__all__ = [
-    "binary_exponent",
-    "ceil",
-    "copysign",
-    "floor",
-    "floor_divide",
-    "fmod",
-    "fraction",
-    "gcd",
-    "heaviside",
-    "integral",
-    "lcm",
-    "ldexp",
-    "nextafter",
-    "remainder",
-    "rint",
-    "round_to",
-    "spacing",
-    "trunc",
-]
-
 _SAMPLES = combined(reals(-3, 3), edges(0.5, -0.5, 1.5, -0.0, 2.0, np.inf, np.nan))
 
-floor = elementwise(
-    "floor",
-    np.floor,
-    partials=None,
-    samples=_SAMPLES,
-    kinks=WHOLE_NUMBERS,
+floor: Primitive = elementwise(
+    "floor", np.floor, partials=None, samples=_SAMPLES, kinks=WHOLE_NUMBERS
 )
-ceil = elementwise(
+ceil: Primitive = elementwise(
     "ceil",
     np.ceil,
     formula=lambda m, x: -m.floor(-x) if dtype_of(x).kind == "f" else m.floor(x),
@@ -76,13 +44,7 @@ ceil = elementwise(
     samples=_SAMPLES,
     kinks=WHOLE_NUMBERS,
 )
-trunc = elementwise(
-    "trunc",
-    np.trunc,
-    partials=None,
-    samples=_SAMPLES,
-    kinks=CUT_OFF,
-)
+trunc: Primitive = elementwise("trunc", np.trunc, partials=None, samples=_SAMPLES, kinks=CUT_OFF)
 
 
 def _from_halves(x: Value, scale: float) -> tuple[Value, ...]:
@@ -91,7 +53,7 @@ def _from_halves(x: Value, scale: float) -> tuple[Value, ...]:
     return tuple([from_whole(component * scale + 0.5) / scale for component in parts])
 
 
-rint = elementwise(
+rint: Primitive = elementwise(
     "rint",
     np.rint,
     partials=None,
@@ -116,14 +78,16 @@ def _round_samples() -> Iterator[Sample]:
         yield Sample((np.array([15, 25, -4]),), {"decimals": decimals})
 
 
-round_to = elementwise(  # some versions of NumPy return integers themselves: no memory of its own
-    "round",
-    np.round,
-    formula=_round,
-    partials=None,
-    samples=_round_samples,
-    operator="round",
-    kinks=Kinks(lambda x, decimals: _from_halves(x, 10.0**decimals)),
+round_to: Primitive = (
+    elementwise(  # some versions of NumPy return integers themselves: no memory of its own
+        "round",
+        np.round,
+        formula=_round,
+        partials=None,
+        samples=_round_samples,
+        operator="round",
+        kinks=Kinks(lambda x, decimals: _from_halves(x, 10.0**decimals)),
+    )
 )
 
 
@@ -145,7 +109,7 @@ def _spacing(m: Algebra, x: Value) -> Value:
     return m.nextafter(x, m.copysign(np.inf, x)) - x
 
 
-spacing = elementwise(
+spacing: Primitive = elementwise(
     "spacing",
     np.spacing,
     formula=_spacing,
@@ -164,7 +128,7 @@ def _integers() -> Iterator[Sample]:
     yield Sample((np.asarray(12), 18))
 
 
-gcd = elementwise("gcd", np.gcd, partials=None, samples=_integers)
+gcd: Primitive = elementwise("gcd", np.gcd, partials=None, samples=_integers)
 
 
 def _lcm(m: Algebra, x: Value, y: Value) -> Value:
@@ -175,7 +139,7 @@ def _lcm(m: Algebra, x: Value, y: Value) -> Value:
     return m.where(divisor == 0, 0, multiple)
 
 
-lcm = elementwise("lcm", np.lcm, formula=_lcm, partials=None, samples=_integers)
+lcm: Primitive = elementwise("lcm", np.lcm, formula=_lcm, partials=None, samples=_integers)
 
 # Floating-point numbers.
 
@@ -185,7 +149,7 @@ def _quotient(out: Value, x: Value, y: Value) -> Value:
     return -bind1(rint, (x - out) / y)
 
 
-fmod = elementwise(
+fmod: Primitive = elementwise(
     "fmod",
     np.fmod,
     partials=(SAME, _quotient),
@@ -226,7 +190,7 @@ def _remainder(m: Algebra, x: Value, y: Value) -> Value:
     return m.where(left == 0, m.copysign(left, y), moved)
 
 
-floor_divide = elementwise(
+floor_divide: Primitive = elementwise(
     "floor_divide",
     np.floor_divide,
     formula=_floor_divide,
@@ -236,7 +200,7 @@ floor_divide = elementwise(
     samples=combined(reals(0.5, 3, 2), edges((1.0, 0.0), (2.0, 1.0), (-1.0, np.inf))),
     kinks=Kinks(lambda x, y: (from_whole(x / y) * y, y)),
 )
-remainder = elementwise(
+remainder: Primitive = elementwise(
     "remainder",
     np.remainder,
     formula=_remainder,
@@ -258,7 +222,7 @@ copysign: Primitive = elementwise(
     samples=combined(reals(-3, 3, 2), edges((0.0, -1.0), (-0.0, 1.0), (1.0, -0.0), (np.inf, -1.0))),
     kinks=AT_ARGUMENTS,
 )
-nextafter = elementwise(
+nextafter: Primitive = elementwise(
     "nextafter",
     np.nextafter,
     partials=(SAME, None),
@@ -271,14 +235,16 @@ def _heaviside(m: Algebra, x: Value, y: Value) -> Value:
     return m.where(x == 0, y, m.where(x < 0, 0, m.where(x > 0, 1, x)))
 
 
-heaviside = elementwise(  # a step in the first argument; the second is its value at the step
-    "heaviside",
-    np.heaviside,
-    formula=_heaviside,
-    partials=(None, lambda _, x, y: x == 0),
-    selects=True,
-    samples=combined(reals(-3, 3, 2), edges((0.0, 0.5), (-0.0, 2.0), (np.nan, 1.0))),
-    kinks=Kinks(lambda x, y: x),
+heaviside: Primitive = (
+    elementwise(  # a step in the first argument; the second is its value at the step
+        "heaviside",
+        np.heaviside,
+        formula=_heaviside,
+        partials=(None, lambda _, x, y: x == 0),
+        selects=True,
+        samples=combined(reals(-3, 3, 2), edges((0.0, 0.5), (-0.0, 2.0), (np.nan, 1.0))),
+        kinks=Kinks(lambda x, y: x),
+    )
 )
 
 
@@ -298,7 +264,7 @@ ldexp: Primitive = elementwise(
 )
 
 
-binary_exponent = elementwise(
+binary_exponent: Primitive = elementwise(
     "binary_exponent",
     intrinsics.binary_exponent,
     partials=None,
@@ -313,7 +279,7 @@ def _fraction(m: Algebra, x: Value) -> Value:
     return m.copysign(m.where(m.isinf(x), 0, x - m.trunc(x)), x)
 
 
-fraction = elementwise(
+fraction: Primitive = elementwise(
     "fraction",
     lambda x: np.modf(x)[0],  # a fifth of the time of the formula
     formula=_fraction,
@@ -322,7 +288,7 @@ fraction = elementwise(
     traits=JUMPS | OWNS,
     kinks=CUT_OFF,
 )
-integral = elementwise(
+integral: Primitive = elementwise(
     "integral",
     formula=lambda m, x: m.trunc(floating(m, x)),
     partials=None,

@@ -21,8 +21,6 @@ import numpy as np
 
 from funcgrad._core.trace import Raw
 
-__all__ = ["extremum", "many_rows", "total", "total_of_leading"]
-
 _MANY_ROWS: Final = 64
 _SHORT_SUM: Final = 128
 _SHORT_EXTREMUM: Final = 32

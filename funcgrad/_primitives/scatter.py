@@ -32,7 +32,7 @@ from funcgrad._core.structure.folds import GREATEST, LEAST, SUM, Fold
 from funcgrad._core.structure.index_maps import Places, chosen_places, place_of
 from funcgrad._core.structure.structures import OWNS, Scatter
 from funcgrad._core.trace import RAW, Raw, Value
-from funcgrad._primitives.elementwise import batch_elementwise
+from funcgrad._primitives.elementwise_rules import batch_elementwise
 from funcgrad._primitives.index_keys import Key, index_text, part_at
 from funcgrad._primitives.indexing import (
     align_indices,
@@ -48,17 +48,6 @@ from funcgrad._primitives.logic import logical_or
 from funcgrad._primitives.selection import where
 from funcgrad._primitives.sorting import argsort
 from funcgrad._primitives.structural import cast, reshape, view
-
-__all__ = [
-    "flat_places",
-    "last_writes",
-    "replace",
-    "scatter_add",
-    "scatter_max",
-    "scatter_min",
-    "scatter_multiply",
-    "scatter_set",
-]
 
 # ------------------------------------------------------------------------------------ basic keys
 

@@ -52,8 +52,6 @@ from funcgrad._primitives.selection import where
 from funcgrad._primitives.structural import view
 from funcgrad.errors import DegenerateError, MatrixError
 
-__all__ = ["independent_of_phases", "regular_form", "schur", "schur_turn"]
-
 
 def _over_stacks(evaluate: Callable[..., Any], count: int, *stacks: Array) -> tuple[Array, ...]:
     """Evaluate a function of matrices, with ``count`` results of their shape, for stacks."""
@@ -340,11 +338,7 @@ def _push(
 
 
 def _pull(
-    cts: tuple[Value, Value],
-    outs: tuple[Value, Value],
-    x: Value,
-    order: str,
-    failed: str = "raise",
+    cts: tuple[Value, Value], outs: tuple[Value, Value], x: Value, order: str, failed: str = "raise"
 ) -> tuple[Value]:
     (tbar, zbar), z = cts, outs[1]
     t = regular_form(outs[0], failed=failed)

@@ -38,8 +38,6 @@ from funcgrad._primitives.logic import (
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
-__all__ = ["fmax", "fmin", "maximum", "minimum", "nan_to_num", "where"]
-
 
 def _where_samples() -> Iterator[Sample]:
     rng = np.random.default_rng(17)
@@ -109,7 +107,7 @@ def _chosen_bits(condition: Array, x: Array, y: Array) -> Array:
 
 _chosen.around = np.where  # type: ignore[attr-defined]  # what small arrays may call
 
-where = elementwise(
+where: Primitive = elementwise(
     "where",
     _chosen,
     partials=(None, lambda _, c, x, y: _true(c), lambda _, c, x, y: bind1(logical_not, c)),
@@ -174,21 +172,21 @@ def _a_number(m: Algebra, x: Value, y: Value, extremum: Value) -> Value:
 
 
 # maximum and minimum take the first NaN, fmax and fmin a number rather than NaN.
-maximum = _extremum(
+maximum: Primitive = _extremum(
     "maximum",
     np.maximum,
     lambda x, y: _either(bind2(greater_equal, x, y), bind1(isnan, x)),
     lambda x, y: _neither(bind2(greater, x, y), bind1(isnan, x)),
     ROUNDED_ONCE,
 )
-minimum = _extremum(
+minimum: Primitive = _extremum(
     "minimum",
     np.minimum,
     lambda x, y: _either(bind2(less_equal, x, y), bind1(isnan, x)),
     lambda x, y: _neither(bind2(less, x, y), bind1(isnan, x)),
     ROUNDED_ONCE,
 )
-fmax = _extremum(
+fmax: Primitive = _extremum(
     "fmax",
     np.fmax,
     lambda x, y: _either(bind2(greater_equal, x, y), bind1(isnan, y)),
@@ -196,7 +194,7 @@ fmax = _extremum(
     UNEVEN,
     lambda m, x, y: _a_number(m, x, y, m.maximum(x, y)),
 )
-fmin = _extremum(
+fmin: Primitive = _extremum(
     "fmin",
     np.fmin,
     lambda x, y: _either(bind2(less_equal, x, y), bind1(isnan, y)),
@@ -222,7 +220,7 @@ def _nan_to_num(
 
 _UNLIMITED = edges(np.nan, np.inf, -np.inf, 0.0)
 
-nan_to_num = elementwise(  # of real numbers
+nan_to_num: Primitive = elementwise(  # of real numbers
     "nan_to_num",
     np.nan_to_num,
     formula=_nan_to_num,

@@ -28,8 +28,6 @@ from funcgrad._primitives.reduction import reduce_sum
 from funcgrad._primitives.sliding import overlapped, sliding_windows
 from funcgrad._primitives.structural import cast, flip, place, reshape, view
 
-__all__ = ["convolve_rows"]
-
 _SHORT: Final = 32
 """The sequences up to which adding products is quicker than a transposed convolution."""
 

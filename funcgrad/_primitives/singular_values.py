@@ -52,8 +52,6 @@ from funcgrad._primitives.reduction import reduce_sum
 from funcgrad._primitives.structural import reshape, view
 from funcgrad.errors import DegenerateError
 
-__all__ = ["divide_by_sums", "is_zero", "matrices_of", "positive", "svd"]
-
 
 def is_zero(s: Array, size: int) -> Any:
     """Singular values that are zero up to rounding."""
@@ -82,12 +80,7 @@ def _divide(s: Array, x: Array, rows: bool) -> Any:
 
 
 def _push_divide(
-    tangents: tuple[Value, ...],
-    out: Value,
-    s: Value,
-    x: Value,
-    rows: bool,
-    failed: str = "raise",
+    tangents: tuple[Value, ...], out: Value, s: Value, x: Value, rows: bool, failed: str = "raise"
 ) -> Value:
     ds, change = tangents
     if ds is not None:

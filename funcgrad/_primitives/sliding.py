@@ -28,8 +28,6 @@ from funcgrad._primitives.movement import arrays, movement
 from funcgrad._primitives.reduction import reduce_sum
 from funcgrad._primitives.structural import assemble, place, reshape, view
 
-__all__ = ["overlapped", "sliding_windows", "window_shares", "window_sums"]
-
 
 def _sizes_of(shape: Shape, rank: int) -> Shape:
     """The sizes of windows along ``rank`` axes, from the shape of an array of windows."""
@@ -208,10 +206,7 @@ sliding_windows: Primitive = movement(
         *places_of(shape, sizes, strides, dilations),
     ),
     transpose=lambda ct, x, sizes, strides, dilations: overlapped(
-        ct,
-        shape=shape_of(x)[len(shape_of(x)) - len(sizes) :],
-        strides=strides,
-        dilations=dilations,
+        ct, shape=shape_of(x)[len(shape_of(x)) - len(sizes) :], strides=strides, dilations=dilations
     ),
     batch=lambda shape, size, **params: params,
     windows=_index_map,
@@ -274,10 +269,7 @@ overlapped: Primitive = Primitive(
     Linear(
         (
             lambda ct, y, shape, strides, dilations: sliding_windows(
-                ct,
-                sizes=_sizes_of(shape_of(y), len(strides)),
-                strides=strides,
-                dilations=dilations,
+                ct, sizes=_sizes_of(shape_of(y), len(strides)), strides=strides, dilations=dilations
             ),
         ),
         structural=True,
@@ -334,10 +326,7 @@ window_shares: Primitive = Primitive(
     lambda y, shape, sizes, strides, dilations: Spec(
         (*y.shape[: len(y.shape) - len(sizes)], *shape), y.dtype
     ),
-    Linear(
-        (lambda ct, y, shape, **params: window_sums(ct, **params),),
-        structural=True,
-    ),
+    Linear((lambda ct, y, shape, **params: window_sums(ct, **params),), structural=True),
     _along_last_axes,
     arrays(
         one=((2, 4), {"shape": (5,), **_ONE}),

@@ -34,19 +34,6 @@ from funcgrad._primitives.reduction import reduce_any
 from funcgrad._primitives.selection import minimum, where
 from funcgrad._primitives.structural import cast, move_axis, reshape
 
-__all__ = [
-    "argpartition",
-    "argsort",
-    "indices_along",
-    "is_in",
-    "lexsort",
-    "order_of_sorted",
-    "part_of_order",
-    "searchsorted",
-    "sort",
-    "take_along_axis",
-]
-
 
 def take_along_axis(x: Value, indices: Value, axis: int, *, unique: bool = False) -> Value:
     """The elements of ``x`` at positions along one axis, which may differ along the others.

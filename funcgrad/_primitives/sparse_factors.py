@@ -16,8 +16,6 @@ import numpy as np
 from funcgrad._primitives.matrices import Array
 from funcgrad.errors import MissingPackageError
 
-__all__ = ["LastFactors", "scipy_sparse_modules"]
-
 
 def scipy_sparse_modules() -> tuple[ModuleType, ModuleType]:
     """SciPy's sparse matrices, and their linear algebra."""

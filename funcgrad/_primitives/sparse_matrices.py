@@ -33,8 +33,6 @@ from funcgrad._primitives.structural import reshape
 from funcgrad._primitives.values_alone import least_singular_value
 from funcgrad.errors import MatrixError
 
-__all__ = ["SparseFactors", "SparseLayout", "sampled_product", "sparse_product", "sparse_solve"]
-
 
 class _LayoutFields(NamedTuple):
     indptr: bytes

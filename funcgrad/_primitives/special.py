@@ -31,24 +31,6 @@ from funcgrad._primitives.selection import where
 from funcgrad._primitives.transcendental import exp
 from funcgrad.errors import DtypeError
 
-__all__ = [
-    "DOUBLE",
-    "bell",
-    "clamp",
-    "erf",
-    "erfc",
-    "exact_log",
-    "ndtr",
-    "ndtr_of",
-    "ndtri",
-    "ndtri_of",
-    "portable_exp",
-    "portable_log",
-    "portable_log1p",
-    "quick_ndtri",
-    "real_operand",
-]
-
 Array = np.ndarray[Any, Any]
 
 DOUBLE: Final = np.dtype(np.float64)

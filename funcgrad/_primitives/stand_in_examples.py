@@ -19,8 +19,6 @@ from funcgrad._primitives.reduction import position_of_max
 from funcgrad._primitives.selection import where
 from funcgrad._primitives.structural import reshape, unfollowed
 
-__all__ = ["chosen_examples", "stand_in_of", "with_stand_in"]
-
 
 def with_stand_in(mask: Value, values: Value) -> Value:
     """Replace examples outside a mask by the first example inside it.

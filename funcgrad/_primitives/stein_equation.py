@@ -33,8 +33,6 @@ from funcgrad._primitives.matrices import (
 from funcgrad._primitives.values_alone import svdvals
 from funcgrad.errors import DegenerateError
 
-__all__ = ["stein"]
-
 _EQUAL: Final = 32
 """Singular values count as equal that differ by no more than this multiple of the precision, times
 the size of the matrix: LAPACK computes them no better."""

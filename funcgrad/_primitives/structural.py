@@ -35,25 +35,6 @@ from funcgrad._primitives.kinks import from_cut_off
 from funcgrad._primitives.movement import arrays, axes_before, behind, keys_behind, movement
 from funcgrad.errors import ShapeError
 
-__all__ = [
-    "assemble",
-    "cast",
-    "cast_discrete",
-    "cast_inexact",
-    "flat",
-    "flip",
-    "inverse_axes",
-    "move_axis",
-    "place",
-    "reshape",
-    "reverse_axes",
-    "roll",
-    "swap_last_axes",
-    "transpose",
-    "unfollowed",
-    "view",
-]
-
 
 def _as_array(x: Raw) -> np.ndarray[Any, Any]:
     return x if type(x) is np.ndarray else np.asarray(x)

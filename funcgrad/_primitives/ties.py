@@ -36,17 +36,6 @@ from funcgrad._primitives.matrices import Array, adjoint, batch_matrices, of_sta
 from funcgrad._primitives.singular_values import is_zero, svd
 from funcgrad.errors import DegenerateError
 
-__all__ = [
-    "Frame",
-    "at_ties",
-    "clusters",
-    "frame_of",
-    "known_to_be_smooth",
-    "turned",
-    "turned_eigh",
-    "turned_svd",
-]
-
 Frame: TypeAlias = tuple[Value, Value, Value]
 """U, the values and V^H."""
 

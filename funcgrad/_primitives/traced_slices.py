@@ -26,8 +26,6 @@ from funcgrad._primitives.selection import where
 from funcgrad._primitives.structural import cast
 from funcgrad.errors import EscapedTracerError, TracerError
 
-__all__ = ["TracedSlices", "constant_difference", "is_traced", "traced_slices"]
-
 
 def is_traced(x: object) -> bool:
     """Whether a value is traced, so that its numbers are not known, or known for a batch only."""

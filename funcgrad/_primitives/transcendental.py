@@ -49,41 +49,6 @@ from funcgrad._primitives.logic import isinf
 from funcgrad._primitives.precision import floating, floating_pair, through_single
 from funcgrad._primitives.selection import where
 
-__all__ = [
-    "arccos",
-    "arccosh",
-    "arccosh_slope",
-    "arcsin",
-    "arcsinh",
-    "arctan",
-    "arctan2",
-    "arctan_slope",
-    "arctanh",
-    "cbrt",
-    "cos",
-    "cosh",
-    "deg2rad",
-    "exp",
-    "exp2",
-    "expm1",
-    "hypot",
-    "log1p",
-    "log2",
-    "log10",
-    "logaddexp",
-    "logaddexp2",
-    "one_minus_square",
-    "rad2deg",
-    "ratio_to_hypot",
-    "ratio_to_square_of_hypot",
-    "sech_squared",
-    "sin",
-    "sinh",
-    "sqrt",
-    "tan",
-    "tanh",
-]
-
 _LINE = combined(reals(-3, 3), complexes(), edges(0.0, np.inf, -np.inf, np.nan))
 _DOUBLE: Final = np.dtype(np.float64)
 _FAR: Final = 1e120
@@ -96,17 +61,17 @@ _OUTSIDE = "clip the argument, or choose inside: {0}(where({1}, x, 1))"
 
 # Exponentials and logarithms.
 
-exp = _transcendental(
+exp: Primitive = _transcendental(
     "exp",
     np.exp,
     remedy="clip the argument from above, or stay with logarithms: logsumexp, log_softmax",
     partials=(lambda y, _x: y,),
     samples=_LINE,
 )
-exp2 = elementwise(
+exp2: Primitive = elementwise(
     "exp2", np.exp2, partials=(lambda y, _x: y * math.log(2),), samples=_LINE, traits=TRANSCENDENTAL
 )
-expm1 = elementwise(  # not y + 1, which cancels for y close to -1
+expm1: Primitive = elementwise(  # not y + 1, which cancels for y close to -1
     "expm1",
     np.expm1,
     remedy="clip the argument from above",
@@ -117,7 +82,7 @@ expm1 = elementwise(  # not y + 1, which cancels for y close to -1
 
 _POSITIVE = combined(reals(0.1, 3), complexes(), edges(0.0, -1.0, np.inf, np.nan))
 
-log2 = _transcendental(
+log2: Primitive = _transcendental(
     "log2",
     np.log2,
     remedy=_OUTSIDE.format("log2", "x > 0"),
@@ -125,7 +90,7 @@ log2 = _transcendental(
     samples=_POSITIVE,
     kinks=POSITIVE,
 )
-log10 = _transcendental(
+log10: Primitive = _transcendental(
     "log10",
     np.log10,
     remedy=_OUTSIDE.format("log10", "x > 0"),
@@ -133,7 +98,7 @@ log10 = _transcendental(
     samples=_POSITIVE,
     kinks=POSITIVE,
 )
-log1p = _transcendental(
+log1p: Primitive = _transcendental(
     "log1p",
     np.log1p,
     remedy=_OUTSIDE.format("log1p", "x > -1"),
@@ -198,7 +163,7 @@ logaddexp2: Primitive = _transcendental(
 
 # Roots and distances.
 
-sqrt = elementwise(
+sqrt: Primitive = elementwise(
     "sqrt",
     np.sqrt,
     remedy=_OUTSIDE.format("sqrt", "x > 0")
@@ -208,7 +173,7 @@ sqrt = elementwise(
     traits=ROUNDED_ONCE,
     kinks=POSITIVE,
 )
-cbrt = elementwise(
+cbrt: Primitive = elementwise(
     "cbrt",
     np.cbrt,
     # Not 1 / (3 * y * y), whose derivative would be 0 times infinity at an infinite root.
@@ -241,10 +206,7 @@ def _ratio_to_radius(r: Value, x: Value, y: Value) -> Value:
 hypot: Primitive = elementwise(
     "hypot",
     np.hypot,
-    partials=(
-        lambda r, x, y: _ratio_to_radius(r, x, y),
-        lambda r, x, y: _ratio_to_radius(r, y, x),
-    ),
+    partials=(lambda r, x, y: _ratio_to_radius(r, x, y), lambda r, x, y: _ratio_to_radius(r, y, x)),
     samples=_AROUND_ORIGIN,
     kinks=Kinks(lambda x, y: hypot(x, y)),
 )
@@ -293,7 +255,7 @@ ratio_to_square_of_hypot: Primitive = elementwise(
     samples=combined(_OFF_ORIGIN, edges((1e-200, 1e-200), (1e200, 1e200), (0.0, 0.0))),
     kinks=Kinks(lambda x, y: hypot(x, y)),
 )
-arctan2 = _transcendental(
+arctan2: Primitive = _transcendental(
     "arctan2",
     np.arctan2,
     partials=(
@@ -306,7 +268,7 @@ arctan2 = _transcendental(
 
 # Angles.
 
-deg2rad = elementwise(
+deg2rad: Primitive = elementwise(
     "deg2rad",
     np.deg2rad,
     formula=lambda m, x: floating(m, x) * (math.pi / 180),
@@ -314,7 +276,7 @@ deg2rad = elementwise(
     partials=(lambda _, _x: math.pi / 180,),
     samples=combined(reals(-180, 180), edges(np.inf, np.nan)),
 )
-rad2deg = elementwise(
+rad2deg: Primitive = elementwise(
     "rad2deg",
     np.rad2deg,
     formula=lambda m, x: floating(m, x) * (180 / math.pi),
@@ -331,7 +293,7 @@ sin: Primitive = elementwise(
 cos: Primitive = elementwise(
     "cos", np.cos, partials=(lambda _, x: -bind1(sin, x),), samples=_LINE, traits=TRANSCENDENTAL
 )
-tan = _transcendental(
+tan: Primitive = _transcendental(
     "tan",
     np.tan,
     partials=(lambda y, x: bind1(sech_squared, 1j * x) if is_complex(x) else 1 + y * y,),
@@ -446,7 +408,7 @@ arccosh_slope: Primitive = _transcendental(
 )
 
 
-arcsin = _transcendental(
+arcsin: Primitive = _transcendental(
     "arcsin",
     np.arcsin,
     remedy="clip the argument a little inside of -1 and 1; for a quotient use arctan2",
@@ -454,7 +416,7 @@ arcsin = _transcendental(
     samples=_INTERVAL,
     kinks=between(-1.0, 1.0),
 )
-arccos = _transcendental(
+arccos: Primitive = _transcendental(
     "arccos",
     np.arccos,
     remedy="clip the argument a little inside of -1 and 1; for the angle of vectors use arctan2",
@@ -462,21 +424,21 @@ arccos = _transcendental(
     samples=_INTERVAL,
     kinks=between(-1.0, 1.0),
 )
-arctan = _transcendental(
+arctan: Primitive = _transcendental(
     "arctan",
     np.arctan,
     partials=(_arctan_factor,),
     samples=combined(_LINE, edges(1e200, smooth=True), edges(*_CUT)),
     kinks=CUT_ALONG_IMAGINARY_AXIS,
 )
-arcsinh = _transcendental(
+arcsinh: Primitive = _transcendental(
     "arcsinh",
     np.arcsinh,
     partials=(_arcsinh_factor,),
     samples=combined(_LINE, edges(1e200, smooth=True), edges(*_CUT)),
     kinks=CUT_ALONG_IMAGINARY_AXIS,
 )
-arccosh = _transcendental(
+arccosh: Primitive = _transcendental(
     "arccosh",
     np.arccosh,
     remedy=_OUTSIDE.format("arccosh", "x > 1"),
@@ -484,7 +446,7 @@ arccosh = _transcendental(
     samples=combined(reals(1.1, 3), complexes(), edges(1.0, 0.5, -2.0, np.inf), edges(*_CUT)),
     kinks=above(1.0),
 )
-arctanh = _transcendental(
+arctanh: Primitive = _transcendental(
     "arctanh",
     np.arctanh,
     remedy="clip the argument a little inside of -1 and 1",

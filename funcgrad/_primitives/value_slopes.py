@@ -42,9 +42,6 @@ from funcgrad._primitives.singular_values import divide_by_sums, is_zero, matric
 from funcgrad._primitives.structural import cast, reshape
 from funcgrad._primitives.ties import Frame, at_ties, frame_of, turned, turned_eigh, turned_svd
 
-__all__ = ["by_vectors", "directed", "in_told_direction", "slopes", "taken", "weighted"]
-
-
 # ------------------------------------------------------------------------- derivatives of gradients
 
 

@@ -24,13 +24,7 @@ from funcgrad._primitives import eigen, singular_values
 from funcgrad._primitives.eigen import converged, hermitian_matrices
 from funcgrad._primitives.failures import failing
 from funcgrad._primitives.kinks import differences
-from funcgrad._primitives.matrices import (
-    MATRICES,
-    Array,
-    batch_matrices,
-    linalg_dtype,
-    real_dtype,
-)
+from funcgrad._primitives.matrices import MATRICES, Array, batch_matrices, linalg_dtype, real_dtype
 from funcgrad._primitives.singular_values import matrices_of
 from funcgrad._primitives.value_slopes import (
     by_vectors,
@@ -40,18 +34,6 @@ from funcgrad._primitives.value_slopes import (
     taken,
     weighted,
 )
-
-__all__ = [
-    "eigenvalues_told",
-    "eigh",
-    "eigh_told",
-    "eigvalsh",
-    "least_singular_value",
-    "singular_values_told",
-    "svd",
-    "svd_told",
-    "svdvals",
-]
 
 
 def _evaluated(outs: tuple[Any, ...], values: Array, x: Array) -> Any:

@@ -70,8 +70,8 @@ FUNCTIONS: Final = MappingProxyType(
     {
         name: getattr(family, name)
         for family in _FAMILIES
-        for name in family.__all__
-        if name in intrinsics.__all__
+        for name in intrinsics.__all__
+        if hasattr(family, name)
     }
     | {"astype": _astype, "frexp": _frexp}
 )

@@ -26,11 +26,7 @@ from funcgrad._transforms.active_examples import examples_at
 from funcgrad._transforms.auxiliary import WithAux
 from funcgrad._transforms.batcher import Batched, Batcher
 from funcgrad._transforms.call import Call, Flags, Values
-from funcgrad._transforms.composite import (
-    Interpreter,
-    Recording,
-    bind_composite,
-)
+from funcgrad._transforms.composite import Interpreter, Recording, bind_composite
 from funcgrad._transforms.factors import zeros_like
 from funcgrad._transforms.flat_functions import (
     FlatFunction,

@@ -20,14 +20,7 @@ from funcgrad._core.context import current, delegate, delegated, entered
 from funcgrad._core.primitive import DISCRETE, Primitive
 from funcgrad._core.specs import Spec, is_inexact
 from funcgrad._core.structure.structures import Control
-from funcgrad._core.trace import (
-    RAW,
-    Trace,
-    Value,
-    begin_level,
-    concrete,
-    running_traces,
-)
+from funcgrad._core.trace import RAW, Trace, Value, begin_level, concrete, running_traces
 from funcgrad._hints.lookup import decorating
 from funcgrad._hooks.result_watch import WATCH
 from funcgrad._programs.equation import Params

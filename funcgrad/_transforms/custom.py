@@ -19,22 +19,11 @@ from funcgrad._core.trace import Value, concrete
 from funcgrad._core.users_values import described, operand
 from funcgrad._hints.lookup import decorating
 from funcgrad._transforms.arguments import check_function, is_whole, values_of
-from funcgrad._transforms.calls import (
-    JvpCall,
-    RuleCall,
-    ThroughCall,
-    VjpCall,
-    filled,
-)
+from funcgrad._transforms.calls import JvpCall, RuleCall, ThroughCall, VjpCall, filled
 from funcgrad._transforms.closed_calls import bind_closure
 from funcgrad._transforms.flat_functions import CallSignature, FlatFunction
 from funcgrad._transforms.transformed import importable_name
-from funcgrad.errors import (
-    ArgumentError,
-    DifferentiationError,
-    EscapedTracerError,
-    ShapeError,
-)
+from funcgrad.errors import ArgumentError, DifferentiationError, EscapedTracerError, ShapeError
 from funcgrad.tensor.tensor import wrap
 
 P = ParamSpec("P")

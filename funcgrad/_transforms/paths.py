@@ -140,10 +140,7 @@ def explored(
 
 
 def _through(
-    group: Group,
-    batcher: Batcher,
-    waiting: list[tuple[int, Group]],
-    lines: Counter[str],
+    group: Group, batcher: Batcher, waiting: list[tuple[int, Group]], lines: Counter[str]
 ) -> Group | None:
     """The examples with which a run on a group ended; None if it was abandoned. Others wait."""
     abandoned = () if batcher.division is None else (batcher.division,)

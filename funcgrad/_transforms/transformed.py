@@ -75,10 +75,7 @@ class Transformed(Generic[P, R]):
     __slots__ = ("__dict__", "__weakref__", "_call", "_made", "_operation")
 
     def __init__(
-        self,
-        call: Callable[P, R],
-        operation: str,
-        made: tuple[Callable[..., Any], tuple[Any, ...]],
+        self, call: Callable[P, R], operation: str, made: tuple[Callable[..., Any], tuple[Any, ...]]
     ) -> None:
         self._call, self._operation, self._made = call, operation, made
         self._describe(made[1][0])

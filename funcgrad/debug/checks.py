@@ -90,10 +90,7 @@ def check_argument(condition: ArrayLike, message: str, **values: ArrayLike) -> N
 
 
 def _check(
-    condition: ArrayLike,
-    message: str,
-    values: Mapping[str, ArrayLike],
-    of_argument: bool = False,
+    condition: ArrayLike, message: str, values: Mapping[str, ArrayLike], of_argument: bool = False
 ) -> None:
     if not __debug__:
         return

@@ -17,7 +17,7 @@ from funcgrad._base.floating_errors import quiet
 from funcgrad._core.primitive import DISCRETE, Primitive
 from funcgrad._core.specs import is_inexact
 from funcgrad._core.trace import Value
-from funcgrad._primitives.elementwise import batch_elementwise
+from funcgrad._primitives.elementwise_rules import batch_elementwise
 from funcgrad._transforms.arguments import check_function
 from funcgrad._transforms.forward import jvp
 from funcgrad.debug.kinks_met import KinkMet, kinks_met

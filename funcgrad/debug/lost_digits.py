@@ -262,13 +262,7 @@ def _placed(where: Location) -> Location:
 
 
 _WIDER: Final[Mapping[str, type[Any]]] = MappingProxyType(
-    {
-        "e": np.float64,
-        "f": np.float64,
-        "d": np.longdouble,
-        "F": np.complex128,
-        "D": np.clongdouble,
-    }
+    {"e": np.float64, "f": np.float64, "d": np.longdouble, "F": np.complex128, "D": np.clongdouble}
 )
 
 

@@ -23,14 +23,7 @@ from funcgrad._primitives.joining import stack
 from funcgrad._primitives.reduction import reduce_sum
 from funcgrad._primitives.structural import unfollowed
 from funcgrad._transforms.call import by_rules
-from funcgrad._transforms.calls import (
-    JvpCall,
-    Part,
-    RuleCall,
-    Rules,
-    Stage,
-    filled,
-)
+from funcgrad._transforms.calls import JvpCall, Part, RuleCall, Rules, Stage, filled
 from funcgrad._transforms.closed_calls import bind_closure
 from funcgrad._transforms.composite import (
     Interpreter,

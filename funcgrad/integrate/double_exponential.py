@@ -268,10 +268,7 @@ class _Rule:
         """Integrate over levels without derivatives, and then over the last level with them."""
         ends, params = [*map(concrete, (a, b))], handed([*map(concrete, args)])
         closure = with_closed_values(
-            "tanhsinh",
-            self._flat,
-            [*map(spec_inside, (ends[0], *params))],
-            [ends[0], *params],
+            "tanhsinh", self._flat, [*map(spec_inside, (ends[0], *params))], [ends[0], *params]
         )
         count, values = len(params), [*params, *closure.values]
 

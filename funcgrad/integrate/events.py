@@ -184,11 +184,7 @@ def happened(
 
 
 def _watched(
-    scheme: Scheme,
-    state: State,
-    way: Way,
-    watch: _Noted,
-    events: Sequence[tuple[Event, Condition]],
+    scheme: Scheme, state: State, way: Way, watch: _Noted, events: Sequence[tuple[Event, Condition]]
 ) -> _Noted:
     """Look for events in the last step, and note them."""
     accepted = ~state.refused

@@ -217,8 +217,7 @@ def solve_ivp(
             )
     if vectorized:
         raise placed(
-            ArgumentError,
-            f"{name}: vectorized=True is not needed: Jacobians are exact, of one y.",
+            ArgumentError, f"{name}: vectorized=True is not needed: Jacobians are exact, of one y."
         )
     system = System.read(fun, start_of(y0), *arguments_of(args), name=name)
     span, times = times_within(t_span, t_eval, real_dtype(system.start))

@@ -143,8 +143,7 @@ def check_method(method: StepMethod, system: System, settings: Settings) -> Sett
     size = min(settings.hmax, settings.first or np.inf)
     if size == np.inf:
         raise placed(
-            ArgumentError,
-            "solve_ivp: leapfrog takes steps of one size: pass it as first_step.",
+            ArgumentError, "solve_ivp: leapfrog takes steps of one size: pass it as first_step."
         )
     shapes = [(leaf.shape, leaf.dtype) for leaf in system.start]
     half = len(shapes) // 2

@@ -198,9 +198,7 @@ class Radau:
         accepted, refused, factor = self._next(before, now, z, step, error, ended)
         powers = accepted.powers
         counts = Counts(
-            3 * ended.iterations + is_doubtful + 1,
-            before.is_wanted.astype(int),
-            2 * is_new,
+            3 * ended.iterations + is_doubtful + 1, before.is_wanted.astype(int), 2 * is_new
         )
         return Attempt(
             end,

@@ -98,10 +98,7 @@ def fixed_quad(
 @watched
 @answering
 def nquad(
-    func: Callable[..., Any],
-    ranges: Sequence[Any],
-    args: Any = (),
-    opts: Any = None,
+    func: Callable[..., Any], ranges: Sequence[Any], args: Any = (), opts: Any = None
 ) -> tuple[Any, Tensor]:
     """Integrate a function over several variables by nested integrals.
 

@@ -135,7 +135,5 @@ def stage_root(
         residual, stop_gradient(start), iterations, has_aux=True, failed="nan"
     )
     return x, Convergence(
-        before.converged & is_done,
-        stop_gradient(rate),
-        before.iterations + number,
+        before.converged & is_done, stop_gradient(rate), before.iterations + number
     )

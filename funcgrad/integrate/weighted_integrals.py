@@ -195,11 +195,7 @@ def _at_ends(
         power = stop_gradient(1.0 / (1.0 + fnp.minimum(near, 0.0)))
         logs = (
             weight in ("alg-log", ("alg-loga", "alg-logb")[side]),
-            weight
-            in (
-                "alg-log",
-                ("alg-logb", "alg-loga")[side],
-            ),
+            weight in ("alg-log", ("alg-logb", "alg-loga")[side]),
         )
 
         def product(

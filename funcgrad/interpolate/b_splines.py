@@ -133,12 +133,7 @@ class BSpline:
     axis: int = static_field()
 
     def __init__(
-        self,
-        t: ArrayLike,
-        c: ArrayLike,
-        k: int,
-        extrapolate: Extrapolate = True,
-        axis: int = 0,
+        self, t: ArrayLike, c: ArrayLike, k: int, extrapolate: Extrapolate = True, axis: int = 0
     ) -> None:
         name = "BSpline"
         degree = natural(k, name, "k")

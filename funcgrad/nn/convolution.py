@@ -172,12 +172,7 @@ def conv_transpose(
             f" {widths} is cut off."
         )
     scattered = spread(
-        value,
-        weights,
-        shape=tuple(full),
-        strides=strides,
-        dilations=dilations,
-        groups=parts,
+        value, weights, shape=tuple(full), strides=strides, dilations=dilations, groups=parts
     )
     return _finished(padded(scattered, cut), bias, single, name)
 

@@ -189,12 +189,7 @@ def split_key(key: ArrayLike, count: int, operation: str) -> Tensor:
 
 
 def called(
-    layer: Callable[..., Any],
-    x: Any,
-    state: Any,
-    key: Key,
-    position: int,
-    training: bool,
+    layer: Callable[..., Any], x: Any, state: Any, key: Key, position: int, training: bool
 ) -> tuple[Any, Any]:
     """Call a layer with its state, and with the key of its position if it takes a key.
 

@@ -32,14 +32,7 @@ from funcgrad._primitives.selection import where as chosen_where
 from funcgrad._primitives.sorting import take_along_axis
 from funcgrad._primitives.structural import cast, reshape
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
-from funcgrad.nn.loss_parts import (
-    check_classes,
-    mask_of,
-    masked,
-    pair_of,
-    parameter,
-    widened_mask,
-)
+from funcgrad.nn.loss_parts import check_classes, mask_of, masked, pair_of, parameter, widened_mask
 from funcgrad.numpy.creation import made
 from funcgrad.numpy.options import integer
 from funcgrad.tensor.tensor import Tensor, wrap

@@ -135,11 +135,7 @@ def standardize(
 
 @answering
 def rms_norm(
-    x: ArrayLike,
-    scale: ArrayLike | None = None,
-    *,
-    axis: AxisLike = -1,
-    epsilon: float = 1e-6,
+    x: ArrayLike, scale: ArrayLike | None = None, *, axis: AxisLike = -1, epsilon: float = 1e-6
 ) -> Tensor:
     """Root mean square normalization: ``x / sqrt(mean(x**2) + epsilon) * scale``.
 

@@ -232,9 +232,7 @@ def _stretches(value: Value, output_size: Sizes, name: str) -> list[list[_Stretc
 
 
 def _put_together(
-    value: Value,
-    axes: Sequence[Sequence[_Stretch]],
-    pool: Callable[[Value, Shape, Shape], Tensor],
+    value: Value, axes: Sequence[Sequence[_Stretch]], pool: Callable[[Value, Shape, Shape], Tensor]
 ) -> Tensor:
     """Pool each combination of stretches, and arrange the results in the order of the windows."""
     rank = len(axes)

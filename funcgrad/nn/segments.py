@@ -56,11 +56,7 @@ def _filled(rows: Tensor, count: int, value: float | int | bool) -> Tensor:
 
 
 @answering
-def segment_sum(
-    data: ArrayLike,
-    ids: ArrayLike,
-    num_segments: int | None = None,
-) -> Tensor:
+def segment_sum(data: ArrayLike, ids: ArrayLike, num_segments: int | None = None) -> Tensor:
     """The sum of the rows of each segment; 0 for a segment without rows.
 
     Use it to add up messages at the nodes of a graph, or the elements of groups of any sizes.
@@ -97,11 +93,7 @@ def segment_sum(
 
 
 @answering
-def segment_prod(
-    data: ArrayLike,
-    ids: ArrayLike,
-    num_segments: int | None = None,
-) -> Tensor:
+def segment_prod(data: ArrayLike, ids: ArrayLike, num_segments: int | None = None) -> Tensor:
     """The product of the rows of each segment; 1 for a segment without rows. See ``segment_sum``.
 
     Examples
@@ -114,11 +106,7 @@ def segment_prod(
 
 
 @answering
-def segment_max(
-    data: ArrayLike,
-    ids: ArrayLike,
-    num_segments: int | None = None,
-) -> Tensor:
+def segment_max(data: ArrayLike, ids: ArrayLike, num_segments: int | None = None) -> Tensor:
     """The element-wise maximum of the rows of each segment; minus infinity without rows.
 
     For integers a segment without rows has the minimum of the dtype. Rows that are equal share the
@@ -134,11 +122,7 @@ def segment_max(
 
 
 @answering
-def segment_min(
-    data: ArrayLike,
-    ids: ArrayLike,
-    num_segments: int | None = None,
-) -> Tensor:
+def segment_min(data: ArrayLike, ids: ArrayLike, num_segments: int | None = None) -> Tensor:
     """The element-wise minimum of the rows of each segment; infinity without rows.
 
     For integers a segment without rows has the maximum of the dtype. See ``segment_max``.
@@ -165,11 +149,7 @@ def _greatest(dtype: np.dtype[Any]) -> float | int | bool:
 
 
 @answering
-def segment_mean(
-    data: ArrayLike,
-    ids: ArrayLike,
-    num_segments: int | None = None,
-) -> Tensor:
+def segment_mean(data: ArrayLike, ids: ArrayLike, num_segments: int | None = None) -> Tensor:
     """The mean of the rows of each segment; 0 for a segment without rows. See ``segment_sum``.
 
     Examples
@@ -184,11 +164,7 @@ def segment_mean(
 
 
 @answering
-def segment_softmax(
-    data: ArrayLike,
-    ids: ArrayLike,
-    num_segments: int | None = None,
-) -> Tensor:
+def segment_softmax(data: ArrayLike, ids: ArrayLike, num_segments: int | None = None) -> Tensor:
     """The softmax of the rows within each segment: attention over the neighbors of a node.
 
     Values and derivatives are exact at large logits; a logit of minus infinity has the weight 0.

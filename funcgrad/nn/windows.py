@@ -108,11 +108,7 @@ def padded(value: Value, widths: Sequence[tuple[int, int]]) -> Value:
 
 
 def check_window(
-    sizes: Shape,
-    window: Shape,
-    dilations: Shape,
-    widths: Sequence[tuple[int, int]],
-    operation: str,
+    sizes: Shape, window: Shape, dilations: Shape, widths: Sequence[tuple[int, int]], operation: str
 ) -> None:
     """Check that a window fits on the axes, unless an axis is empty.
 

@@ -78,11 +78,7 @@ def dynamic_slice(
     _check_sizes("dynamic_slice", shape, sizes)
     starts = _starts("dynamic_slice", start_indices, shape, sizes)
     known, axes = _split(starts, sizes)
-    params = {
-        "axes": axes,
-        "sizes": tuple([sizes[axis] for axis in axes]),
-        "mode": "clip",
-    }
+    params = {"axes": axes, "sizes": tuple([sizes[axis] for axis in axes]), "mode": "clip"}
     value = bind(view, (value,), {"key": known})
     return wrap(bind(take_block, (value, *_traced(starts, axes)), params) if axes else value)
 

@@ -174,12 +174,7 @@ def asfortranarray(a: ArrayLike, dtype: DTypeLike | None = None) -> Tensor:
 
 
 def astype(
-    x: ArrayLike,
-    dtype: DTypeLike | None,
-    /,
-    *,
-    copy: bool = True,
-    device: DeviceLike | None = None,
+    x: ArrayLike, dtype: DTypeLike | None, /, *, copy: bool = True, device: DeviceLike | None = None
 ) -> Tensor:
     """Convert the elements to another dtype.
 

@@ -11,11 +11,7 @@ from typing import NamedTuple
 
 from funcgrad._core.trace import Value
 from funcgrad._primitives import cholesky as factors
-from funcgrad._primitives import (
-    eigen_general,
-    orthogonal,
-    values_alone,
-)
+from funcgrad._primitives import eigen_general, orthogonal, values_alone
 from funcgrad._primitives.matrices import adjoint, hermitian
 from funcgrad.errors import ArgumentError
 from funcgrad.numpy.arithmetic import absolute, sign

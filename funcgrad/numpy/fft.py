@@ -20,12 +20,7 @@ from funcgrad._core.users_values import operand
 from funcgrad._hints.lookup import answering
 from funcgrad._hints.lookup import missing_from as _missing_from
 from funcgrad._primitives.complexes import conj
-from funcgrad._primitives.fft import (
-    OTHER_SCALE,
-    fourier,
-    half_fourier,
-    real_inverse_fourier,
-)
+from funcgrad._primitives.fft import OTHER_SCALE, fourier, half_fourier, real_inverse_fourier
 from funcgrad._primitives.index_keys import Key
 from funcgrad._primitives.structural import place, view
 from funcgrad.errors import DtypeError, ShapeError

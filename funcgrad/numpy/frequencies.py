@@ -26,11 +26,7 @@ if TYPE_CHECKING:
 
 @answering
 def fftfreq(
-    n: int,
-    d: ArrayLike = 1.0,
-    device: DeviceLike | None = None,
-    *,
-    dtype: DTypeLike | None = None,
+    n: int, d: ArrayLike = 1.0, device: DeviceLike | None = None, *, dtype: DTypeLike | None = None
 ) -> Tensor:
     """The frequencies of the coefficients of ``fft``, in cycles per unit of the spacing.
 
@@ -67,11 +63,7 @@ def fftfreq(
 
 @answering
 def rfftfreq(
-    n: int,
-    d: ArrayLike = 1.0,
-    device: DeviceLike | None = None,
-    *,
-    dtype: DTypeLike | None = None,
+    n: int, d: ArrayLike = 1.0, device: DeviceLike | None = None, *, dtype: DTypeLike | None = None
 ) -> Tensor:
     """The frequencies of the coefficients of ``rfft``; parameters are as for ``fftfreq``.
 

@@ -176,10 +176,7 @@ def _raveled(
 
 @answering
 def choose(
-    a: ArrayLike,
-    choices: Sequence[ArrayLike],
-    *,
-    mode: Literal["raise", "wrap", "clip"] = "raise",
+    a: ArrayLike, choices: Sequence[ArrayLike], *, mode: Literal["raise", "wrap", "clip"] = "raise"
 ) -> Tensor:
     """Choose between several arrays: at each place an integer names the array.
 

@@ -22,16 +22,7 @@ from funcgrad._hints.lookup import missing_from as _missing_from
 from funcgrad.errors import ShapeError
 from funcgrad.numpy import contraction, diagonals
 from funcgrad.numpy.contraction import matmul, tensordot, vecdot
-from funcgrad.numpy.decompositions import (
-    cholesky,
-    eig,
-    eigh,
-    eigvals,
-    eigvalsh,
-    qr,
-    svd,
-    svdvals,
-)
+from funcgrad.numpy.decompositions import cholesky, eig, eigh, eigvals, eigvalsh, qr, svd, svdvals
 from funcgrad.numpy.linear_systems import det, inv, slogdet, solve, tensorinv, tensorsolve
 from funcgrad.numpy.manipulation import matrix_transpose
 from funcgrad.numpy.matrix_products import matrix_power, multi_dot

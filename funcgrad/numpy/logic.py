@@ -195,11 +195,7 @@ def isneginf(x: ArrayLike) -> Tensor:
 
 
 def isclose(
-    a: ArrayLike,
-    b: ArrayLike,
-    rtol: float = 1e-05,
-    atol: float = 1e-08,
-    equal_nan: bool = False,
+    a: ArrayLike, b: ArrayLike, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
 ) -> Tensor:
     """Whether abs(a - b) <= atol + rtol * abs(b), elementwise; equal infinities are close.
 
@@ -232,11 +228,7 @@ def isclose(
 
 
 def allclose(
-    a: ArrayLike,
-    b: ArrayLike,
-    rtol: float = 1e-05,
-    atol: float = 1e-08,
-    equal_nan: bool = False,
+    a: ArrayLike, b: ArrayLike, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
 ) -> Tensor:
     """Whether all elements are close, see ``isclose``: a tensor of one bool.
 

@@ -421,11 +421,7 @@ def _variables(m: ArrayLike, rowvar: bool) -> Value:
 
 
 def corrcoef(
-    x: ArrayLike,
-    y: ArrayLike | None = None,
-    rowvar: bool = True,
-    *,
-    dtype: DTypeLike | None = None,
+    x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, *, dtype: DTypeLike | None = None
 ) -> Tensor:
     """The correlation coefficients of variables, estimated from observations.
 

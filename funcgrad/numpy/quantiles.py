@@ -223,13 +223,7 @@ def nanmedian(a: ArrayLike, axis: AxisLike = None, *, keepdims: bool = False) ->
 
 
 def _nanquantile(
-    x: ArrayLike,
-    q: Value,
-    weak: bool,
-    axis: AxisLike,
-    method: str,
-    keepdims: bool,
-    operation: str,
+    x: ArrayLike, q: Value, weak: bool, axis: AxisLike, method: str, keepdims: bool, operation: str
 ) -> Tensor:
     value, other_sizes, size = _flattened(operand(x, operation), axis, keepdims, operation)
     if not size:
@@ -273,13 +267,7 @@ def _check_order(operation: str, q: Value, top: int) -> None:
 
 
 def _quantile(
-    x: ArrayLike,
-    q: Value,
-    weak: bool,
-    axis: AxisLike,
-    method: str,
-    keepdims: bool,
-    operation: str,
+    x: ArrayLike, q: Value, weak: bool, axis: AxisLike, method: str, keepdims: bool, operation: str
 ) -> Tensor:
     value, other_sizes, size = _flattened(operand(x, operation), axis, keepdims, operation)
     if not size:

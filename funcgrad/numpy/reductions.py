@@ -333,11 +333,7 @@ def ptp(a: ArrayLike, axis: AxisLike = None, *, keepdims: bool = False) -> Tenso
 
 @answering
 def any(
-    a: ArrayLike,
-    axis: AxisLike = None,
-    *,
-    keepdims: bool = False,
-    where: ArrayLike | None = None,
+    a: ArrayLike, axis: AxisLike = None, *, keepdims: bool = False, where: ArrayLike | None = None
 ) -> Tensor:
     """Test whether any element over axes is true (nonzero); False if there are none.
 
@@ -354,11 +350,7 @@ def any(
 
 @answering
 def all(
-    a: ArrayLike,
-    axis: AxisLike = None,
-    *,
-    keepdims: bool = False,
-    where: ArrayLike | None = None,
+    a: ArrayLike, axis: AxisLike = None, *, keepdims: bool = False, where: ArrayLike | None = None
 ) -> Tensor:
     """Test whether all elements over axes are true (nonzero); True if there are none.
 

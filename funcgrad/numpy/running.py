@@ -285,10 +285,7 @@ def _slab(x: Value, shape: tuple[int, ...], axis: int) -> Value:
 def _neighbours(x: Value, axis: int) -> tuple[Value, Value]:
     """All elements but the first, and all elements but the last."""
     lead = (slice(None),) * axis
-    return (
-        view(x, key=Key((*lead, slice(1, None)))),
-        view(x, key=Key((*lead, slice(None, -1)))),
-    )
+    return (view(x, key=Key((*lead, slice(1, None)))), view(x, key=Key((*lead, slice(None, -1)))))
 
 
 def ediff1d(

@@ -240,10 +240,7 @@ def lexsort(keys: ArrayLike, axis: SupportsIndex = -1) -> Tensor:
 
 
 def searchsorted(
-    a: ArrayLike,
-    v: ArrayLike,
-    side: Literal["left", "right"] = "left",
-    sorter: ArrayLike = None,
+    a: ArrayLike, v: ArrayLike, side: Literal["left", "right"] = "left", sorter: ArrayLike = None
 ) -> Tensor:
     """The positions at which to insert values into a sorted array to keep it sorted.
 

@@ -79,12 +79,7 @@ from funcgrad.optim.sam import sam
 from funcgrad.optim.schedule_free import ScheduleFreeState, schedule_free
 from funcgrad.optim.sgd import LambState, LionState, SgdState, lamb, lion, sgd
 from funcgrad.optim.whole_runs import OptimizerRun, minimize
-from funcgrad.optim.wrappers import (
-    AccumulateState,
-    ApplyIfFiniteState,
-    accumulate,
-    apply_if_finite,
-)
+from funcgrad.optim.wrappers import AccumulateState, ApplyIfFiniteState, accumulate, apply_if_finite
 
 __all__ = [
     "AccumulateState",

@@ -17,15 +17,7 @@ from funcgrad._core.pytrees import pytree
 from funcgrad._core.specs import Shape
 from funcgrad._primitives.norms import length
 from funcgrad.errors import ArgumentError
-from funcgrad.optim.base import (
-    LearningRate,
-    Optimizer,
-    Pytree,
-    mean,
-    scalar,
-    square,
-    zeros,
-)
+from funcgrad.optim.base import LearningRate, Optimizer, Pytree, mean, scalar, square, zeros
 from funcgrad.optim.option_types import Count, Share, Size, making
 from funcgrad.optim.rule import LeafRule, Leafwise, Mask, Memory, Step
 from funcgrad.tensor.tensor import Tensor, apply

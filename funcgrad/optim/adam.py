@@ -14,16 +14,7 @@ from collections.abc import Callable, Sequence
 import funcgrad.numpy as fnp
 from funcgrad._core.pytrees import pytree
 from funcgrad._core.users_values import ArrayLike
-from funcgrad.optim.base import (
-    LearningRate,
-    Optimizer,
-    Pytree,
-    mean,
-    root,
-    scalar,
-    square,
-    zeros,
-)
+from funcgrad.optim.base import LearningRate, Optimizer, Pytree, mean, root, scalar, square, zeros
 from funcgrad.optim.option_types import Share, Size, making
 from funcgrad.optim.rule import Direction, LeafRule, Leafwise, Mask, Memory, Step
 from funcgrad.tensor.tensor import Tensor
@@ -327,10 +318,7 @@ def radam(
 
 @making
 def adamax(
-    learning_rate: LearningRate,
-    b1: Share = 0.9,
-    b2: Share = 0.999,
-    eps: Size = 1e-8,
+    learning_rate: LearningRate, b1: Share = 0.9, b2: Share = 0.999, eps: Size = 1e-8
 ) -> Optimizer[MomentsState]:
     """AdaMax: divide Adam's mean by the largest recent gradient.
 

@@ -12,16 +12,7 @@ from __future__ import annotations
 import funcgrad.numpy as fnp
 from funcgrad._core.pytrees import pytree
 from funcgrad._core.users_values import ArrayLike
-from funcgrad.optim.base import (
-    LearningRate,
-    Optimizer,
-    Pytree,
-    mean,
-    root,
-    scalar,
-    square,
-    zeros,
-)
+from funcgrad.optim.base import LearningRate, Optimizer, Pytree, mean, root, scalar, square, zeros
 from funcgrad.optim.option_types import Share, Size, making
 from funcgrad.optim.rule import LeafRule, Leafwise, Step
 from funcgrad.tensor.tensor import Tensor

@@ -305,11 +305,7 @@ def _leafwise(name: str, tree: Tree, function: Callable[[Tensor], Tensor]) -> Tr
 
 
 def _boxed(
-    name: str,
-    tree: Tree,
-    lower: Pytree,
-    upper: Pytree,
-    words: tuple[str, str] = ("lower", "upper"),
+    name: str, tree: Tree, lower: Pytree, upper: Pytree, words: tuple[str, str] = ("lower", "upper")
 ) -> Tree:
     leaves, form = _checked_leaves(name, tree), structure(tree)
     lows, highs = [

@@ -152,9 +152,7 @@ class AdagradState:
 
 @making
 def adagrad(
-    learning_rate: LearningRate,
-    initial_accumulator_value: Size = 0.1,
-    eps: Size = 1e-7,
+    learning_rate: LearningRate, initial_accumulator_value: Size = 0.1, eps: Size = 1e-7
 ) -> Optimizer[AdagradState]:
     """Adagrad: divide gradients by the root of the sum of all their squares so far.
 

@@ -18,26 +18,14 @@ from typing import Any
 import funcgrad.numpy as fnp
 from funcgrad._core.pytrees import unflatten
 from funcgrad._transforms.reverse import grad
-from funcgrad.optim.base import (
-    Optimizer,
-    Pytree,
-    flattened,
-    in_dtype_of,
-    scalar,
-    widened,
-)
+from funcgrad.optim.base import Optimizer, Pytree, flattened, in_dtype_of, scalar, widened
 from funcgrad.optim.option_types import Objective, Size, check_named, making, one_objective
 from funcgrad.tensor.tensor import Tensor
 from funcgrad.tree import norm
 
 
 @making
-def sam(
-    optimizer: Optimizer[Any],
-    rho: Size = 0.05,
-    *,
-    adaptive: bool = False,
-) -> Optimizer[Any]:
+def sam(optimizer: Optimizer[Any], rho: Size = 0.05, *, adaptive: bool = False) -> Optimizer[Any]:
     """Sharpness-aware minimization: step by the gradient at the worst nearby point.
 
     It leads to flat minima, where networks often generalize better. A step costs a second gradient.

@@ -31,13 +31,7 @@ from funcgrad.optim.option_types import (
     check_option,
     check_steps,
 )
-from funcgrad.optim.schedule_parts import (
-    CheckedSchedule,
-    Count,
-    half_wave,
-    rising,
-    share_of_way,
-)
+from funcgrad.optim.schedule_parts import CheckedSchedule, Count, half_wave, rising, share_of_way
 from funcgrad.optim.schedule_plots import plot
 from funcgrad.tensor.tensor import Tensor
 

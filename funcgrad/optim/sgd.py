@@ -12,15 +12,7 @@ from __future__ import annotations
 import funcgrad.numpy as fnp
 from funcgrad._core.pytrees import pytree
 from funcgrad.optim.adam import adam_direction, two_means
-from funcgrad.optim.base import (
-    LearningRate,
-    Optimizer,
-    Pytree,
-    in_dtype_of,
-    mean,
-    scalar,
-    zeros,
-)
+from funcgrad.optim.base import LearningRate, Optimizer, Pytree, in_dtype_of, mean, scalar, zeros
 from funcgrad.optim.option_types import Share, Size, making
 from funcgrad.optim.rule import LeafRule, Leafwise, Mask, Step
 from funcgrad.tensor.tensor import Tensor

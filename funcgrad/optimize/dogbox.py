@@ -16,9 +16,9 @@ import numpy as np
 import funcgrad.numpy as fnp
 from funcgrad._control.choices import cond
 from funcgrad._core.pytrees import pytree
+from funcgrad._core.users_values import ArrayLike
 from funcgrad.optimize.damping import DampedFit, DampingOptions, FitSetting, Residuals, first_scale
 from funcgrad.optimize.iterations import Watch, looped
-from funcgrad.optimize.least_steps import least_step
 from funcgrad.optimize.solution import (
     NOT_FINITE,
     RUNNING,
@@ -27,6 +27,7 @@ from funcgrad.optimize.solution import (
     SMALL_STEP,
     first_status,
 )
+from funcgrad.scipy.linalg.triangular_systems import solve_triangular
 from funcgrad.tensor.tensor import Tensor
 
 
@@ -117,7 +118,7 @@ def _move(fit: DampedFit, now: _BoxedPoint, gradient: Tensor) -> Tensor:
     region = now.radius / now.scale
     near, far = fnp.maximum(low - now.x, -region), fnp.minimum(high - now.x, region)
     tiny = float(np.finfo(slope.dtype).eps) ** 0.5 * now.scale  # for columns that depend on others
-    wanted = free * least_step(moving, now.residuals, fnp.where(free > 0.0, tiny, 1.0))
+    wanted = free * _least_step(moving, now.residuals, fnp.where(free > 0.0, tiny, 1.0))
     wanted = fnp.where(fnp.all(fnp.isfinite(wanted)), wanted, -slope)
     bent = moving @ slope
     rate = (slope @ slope) / fnp.where(bent @ bent > 0.0, bent @ bent, 1.0)
@@ -140,3 +141,17 @@ def _scale(jacobian: Tensor, before: Tensor, chosen: Any) -> Tensor:
     if chosen is not None:
         return fnp.broadcast_to(1.0 / chosen, before.shape).astype(before.dtype)
     return first_scale(fnp.sqrt(fnp.sum(jacobian * jacobian, axis=0)), before)
+
+
+def _least_step(jacobian: ArrayLike, residuals: ArrayLike, added: ArrayLike) -> Tensor:
+    """The step d with the least sum of squares of J d + r and added * d; NaN if not unique.
+
+    Normal equations would lose digits, so it is found by an orthogonal factor.
+    Source: Golub, "Numerical methods for solving linear least squares problems", 1965.
+    """
+    matrix = fnp.asarray(jacobian)
+    rows, count = matrix.shape
+    below = fnp.eye(count, dtype=matrix.dtype) * added
+    orthogonal, triangle = fnp.linalg.qr(fnp.concatenate([matrix, below]))
+    image = fnp.asarray(residuals) @ orthogonal[:rows]
+    return solve_triangular(triangle, -image, failed="nan")

@@ -25,13 +25,7 @@ from funcgrad._transforms.arguments import scalar, unwrap
 from funcgrad._transforms.reverse import grad, value_and_grad
 from funcgrad.implicit.fixed_points import tolerance
 from funcgrad.optimize.scalar_roots import divided, points_of
-from funcgrad.optimize.solution import (
-    NOT_FINITE,
-    RUNNING,
-    SMALL_STEP,
-    Solution,
-    first_status,
-)
+from funcgrad.optimize.solution import NOT_FINITE, RUNNING, SMALL_STEP, Solution, first_status
 from funcgrad.optimize.solver_arguments import checked, off_minimum
 from funcgrad.optimize.solver_tasks import Functions, OfPoint, SolverTask, task_solution
 from funcgrad.tensor.tensor import Tensor

@@ -36,20 +36,8 @@ from funcgrad._hints.lazy_names import LateNames as _LateNames
 
 if TYPE_CHECKING:
     from funcgrad.random.brownian_paths import brownian
-    from funcgrad.random.continuous import (
-        exponential,
-        gumbel,
-        normal,
-        truncated_normal,
-        uniform,
-    )
-    from funcgrad.random.count_draws import (
-        binomial,
-        geometric,
-        multinomial,
-        poisson,
-        rademacher,
-    )
+    from funcgrad.random.continuous import exponential, gumbel, normal, truncated_normal, uniform
+    from funcgrad.random.count_draws import binomial, geometric, multinomial, poisson, rademacher
     from funcgrad.random.discrete import bernoulli, categorical, choice, permutation, randint
     from funcgrad.random.gamma_family import beta, chisquare, dirichlet, f, gamma, loggamma, t
     from funcgrad.random.generators import Generator, generator

@@ -24,13 +24,7 @@ from funcgrad._primitives.random_bits import (
 from funcgrad._primitives.special import ndtr, ndtri, portable_log
 from funcgrad._primitives.structural import cast
 from funcgrad.random.parameters import exponential_of, may_hold, parameter, require, scaled
-from funcgrad.random.philox import (
-    as_dtype,
-    as_shape,
-    draw,
-    standard_normal,
-    standard_uniform,
-)
+from funcgrad.random.philox import as_dtype, as_shape, draw, standard_normal, standard_uniform
 from funcgrad.tensor.tensor import Tensor, apply1, wrap
 
 _FAR: Final = -37.0

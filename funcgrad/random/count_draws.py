@@ -350,10 +350,7 @@ def _shape_of_counts(shape: ShapeLike | None, n: ArrayLike, lengths: Shape) -> S
 
 @answering
 def geometric(
-    key: ArrayLike,
-    p: ArrayLike,
-    shape: ShapeLike | None = None,
-    dtype: DTypeLike = np.int64,
+    key: ArrayLike, p: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike = np.int64
 ) -> Tensor:
     """Draw from the geometric distribution: the number of trials up to the first success.
 

@@ -28,14 +28,7 @@ from funcgrad._primitives.random_bits import (
 from funcgrad._primitives.structural import cast
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError
 from funcgrad.random.parameters import check_broadcast, require
-from funcgrad.random.philox import (
-    as_dtype,
-    as_key,
-    as_shape,
-    draw,
-    random_words,
-    standard_uniform,
-)
+from funcgrad.random.philox import as_dtype, as_key, as_shape, draw, random_words, standard_uniform
 from funcgrad.tensor.tensor import Tensor, apply, wrap
 
 _DOUBLE: Final = np.dtype(np.float64)
@@ -299,10 +292,7 @@ def _positions(
 
 @answering
 def categorical(
-    key: ArrayLike,
-    logits: ArrayLike,
-    axis: SupportsIndex = -1,
-    shape: ShapeLike | None = None,
+    key: ArrayLike, logits: ArrayLike, axis: SupportsIndex = -1, shape: ShapeLike | None = None
 ) -> Tensor:
     """Draw class indices with the probabilities ``softmax(logits)``.
 

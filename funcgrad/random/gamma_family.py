@@ -222,10 +222,7 @@ def gamma(
 
 @answering
 def loggamma(
-    key: ArrayLike,
-    a: ArrayLike,
-    shape: ShapeLike | None = None,
-    dtype: DTypeLike = np.float64,
+    key: ArrayLike, a: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike = np.float64
 ) -> Tensor:
     """Draw logarithms of gamma variables: ``log(gamma(key, a))``, without underflow.
 
@@ -253,10 +250,7 @@ def loggamma(
 
 @answering
 def chisquare(
-    key: ArrayLike,
-    df: ArrayLike,
-    shape: ShapeLike | None = None,
-    dtype: DTypeLike = np.float64,
+    key: ArrayLike, df: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike = np.float64
 ) -> Tensor:
     """Draw from the chi-square distribution: a sum of ``df`` squares of normal variables.
 
@@ -426,10 +420,7 @@ def beta(
 
 @answering
 def dirichlet(
-    key: ArrayLike,
-    alpha: ArrayLike,
-    shape: ShapeLike | None = None,
-    dtype: DTypeLike = np.float64,
+    key: ArrayLike, alpha: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike = np.float64
 ) -> Tensor:
     """Draw from the Dirichlet distribution: vectors of probabilities that sum to 1.
 

@@ -141,11 +141,7 @@ def generalized_normal(
 
 @answering
 def ball(
-    key: ArrayLike,
-    d: int,
-    p: ArrayLike = 2.0,
-    shape: ShapeLike = (),
-    dtype: DTypeLike = np.float64,
+    key: ArrayLike, d: int, p: ArrayLike = 2.0, shape: ShapeLike = (), dtype: DTypeLike = np.float64
 ) -> Tensor:
     """Draw points uniformly from the inside of a unit ball.
 

@@ -119,11 +119,7 @@ class PatternWalk:
         return [rows[k] for k in outputs], numbers
 
     def _looked_at(
-        self,
-        equation: Equation,
-        specs: Sequence[Spec],
-        rows: Dependent,
-        values: Mapping[int, Any],
+        self, equation: Equation, specs: Sequence[Spec], rows: Dependent, values: Mapping[int, Any]
     ) -> PatternSite:
         operands = equation.operands
         known = {place: values[k] for place, k in enumerate(operands) if k in values}

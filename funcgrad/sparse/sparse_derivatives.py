@@ -262,11 +262,7 @@ class SparseDerivative:
         return values, prepared, chosen
 
     def _run(
-        self,
-        prepared: _Prepared,
-        is_fresh: bool,
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
+        self, prepared: _Prepared, is_fresh: bool, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> tuple[Any, ResultForm, Tensor]:
         prepared.trusting = get_ident() if is_fresh else None
         try:

@@ -20,11 +20,7 @@ from types import MappingProxyType
 from typing import Any, Final, NoReturn
 
 from funcgrad._core.trace import TracedValue
-from funcgrad.errors import (
-    ImmutableAttributeError,
-    ImmutableError,
-    MissingAttributeError,
-)
+from funcgrad.errors import ImmutableAttributeError, ImmutableError, MissingAttributeError
 
 _NO_GRAPH: Final = (
     "tensors record no graph. Write the loss as a function of its parameters, and"

@@ -105,10 +105,7 @@ _CONVERSIONS: Final[frozenset[Any]] = frozenset({np.atleast_1d, np.atleast_2d, n
 
 
 def dispatch_ufunc(
-    ufunc: np.ufunc,
-    method: str,
-    inputs: Sequence[Any],
-    kwargs: Mapping[str, Any],
+    ufunc: np.ufunc, method: str, inputs: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Any:
     """Call a ufunc, or a method such as ``reduce``, if an argument is a tensor."""
     if method == "at" or kwargs.get("out") is not None:

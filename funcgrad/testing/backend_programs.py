@@ -260,10 +260,7 @@ def _branching() -> Iterator[tuple[Any, ...]]:
         "for",
         lambda n, x: sum([x * k for k in range(int(n))]),
         (np.int64(3), V),
-        (
-            np.int64(2),
-            V,
-        ),
+        (np.int64(2), V),
         (np.int64(3), V),
     )
     yield "float", lambda x: fnp.asarray(float(x[0])) * x, (V,), (V * 2.0,), (V,)

@@ -172,9 +172,7 @@ def check_vjp(
 
 
 def compare_with_numerical(
-    subject: Subject,
-    rng: np.random.Generator,
-    fail: Callable[[str, Sequence[str]], CheckError],
+    subject: Subject, rng: np.random.Generator, fail: Callable[[str, Sequence[str]], CheckError]
 ) -> None:
     """Compare a subject's first derivatives, in both modes, with numerical ones.
 
@@ -370,7 +368,7 @@ class _Trial:
         along = "the direction" if mode == "fwd" else "direction and cotangent"
         lines = [
             f"{self.options.operation}: {modes_text(modes)} is wrong for {subject.title} (order"
-            f" {len(modes)}).",
+            f" {len(modes)})."
         ]
         if mode == "fwd":
             lines.append(row("result", place(subject, comparison)))

@@ -21,8 +21,6 @@ from funcgrad._staging.placed import Whereabouts
 from funcgrad.tensor.tensor import wrap
 from tests.backends.fake_device import FakeDevice
 
-__all__ = ["make_default"]
-
 _operand = FunctionType(users_values.operand.__code__, vars(users_values))
 
 

@@ -15,8 +15,6 @@ from pathlib import Path
 
 import pytest
 
-__all__ = ["listed", "mark"]
-
 _PAGE = Path(__file__).with_name("on_devices.md")
 
 

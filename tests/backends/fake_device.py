@@ -27,8 +27,6 @@ from funcgrad._core.trace import NUMBERS, Raw
 from funcgrad._programs.equation import Equation
 from funcgrad._programs.program import Program
 
-__all__ = ["Chip", "Counts", "FakeDevice"]
-
 _KEY: Final = object()
 
 

@@ -43,8 +43,6 @@ from funcgrad._programs.inline import inlined, with_programs_inside
 from funcgrad._programs.program import Program
 from funcgrad.testing.operations.interpreter import folded, gathered, scanned, scattered
 
-__all__ = ["LISTS", "Listed", "ListsBackend"]
-
 
 class Listed(NamedTuple):
     """The elements of an array, in C order."""

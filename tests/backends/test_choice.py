@@ -193,10 +193,7 @@ def test_a_compiler_that_cannot_be_loaded_is_told_of_once(tmp_path: Path) -> Non
             "import funcgrad._backends.native.cpython as c; c._read = lambda *_: 0",
             "memory is laid out in another way: an object's type",
         ),
-        (
-            "sys._is_gil_enabled = lambda: False",
-            "this interpreter runs without its lock (GIL)",
-        ),
+        ("sys._is_gil_enabled = lambda: False", "this interpreter runs without its lock (GIL)"),
     ],
 )
 def test_an_interpreter_without_machine_code_is_told_of_once(before: str, reason: str) -> None:

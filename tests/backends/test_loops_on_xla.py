@@ -59,8 +59,7 @@ FORMS: dict[str, Callable[[Callable[..., Any], float], Any]] = {
 
 @together("form", FORMS)
 @pytest.mark.parametrize(
-    "name",
-    [pytest.param(n, marks=[pytest.mark.slow] if n != "a loop" else []) for n in FUNCTIONS],
+    "name", [pytest.param(n, marks=[pytest.mark.slow] if n != "a loop" else []) for n in FUNCTIONS]
 )
 def test_the_way_back_takes_the_steps_of_the_value(name: str, form: str) -> None:
     x = 0.7312
@@ -108,8 +107,7 @@ SOLVERS: dict[str, tuple[Callable[..., Any], Callable[[float], float]]] = {
 
 
 @pytest.mark.parametrize(
-    "name",
-    [pytest.param(n, marks=[pytest.mark.slow] if n != "Rodas5P" else []) for n in SOLVERS],
+    "name", [pytest.param(n, marks=[pytest.mark.slow] if n != "Rodas5P" else []) for n in SOLVERS]
 )
 def test_gradients_where_errors_are_rounding_errors(name: str) -> None:
     f, slope = SOLVERS[name]

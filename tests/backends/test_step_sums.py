@@ -190,9 +190,7 @@ def few_steps(xs: Any) -> Any:
 
 def whole_numbers(xs: Any) -> Any:
     return fg.scan(
-        lambda c, x: (c + fnp.outer(x, x), None),
-        fnp.zeros((10, 10), int),
-        fnp.astype(10 * xs, int),
+        lambda c, x: (c + fnp.outer(x, x), None), fnp.zeros((10, 10), int), fnp.astype(10 * xs, int)
     )[0]
 
 

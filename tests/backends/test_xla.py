@@ -112,10 +112,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
         lambda x: (fnp.cosh(x), fnp.floor(fnp.cosh((x / 100).astype(np.float16)))),
         (np.array([0.0, -1.0, 20.0, 710.3, -np.inf, np.nan]),),
     ),
-    "equations": (
-        fg.grad(lambda a: fnp.linalg.solve(a @ a.T + np.eye(2), a).sum()),
-        (X,),
-    ),
+    "equations": (fg.grad(lambda a: fnp.linalg.solve(a @ a.T + np.eye(2), a).sum()), (X,)),
     "a convolution": (
         fg.grad(lambda x: fnp.sum(fg.nn.conv(x[None, None], X[None, None, :, :2]) ** 2)),
         (X,),

@@ -16,8 +16,6 @@ import funcgrad as fg
 from funcgrad._staging.jit import JitWarning
 from funcgrad.testing import laws
 
-__all__ = ["LIBRARIES", "Use", "X", "check_every_mode"]
-
 X = np.random.default_rng(5).uniform(0.5, 2.0, (3, 4))
 
 Use = Callable[[Any, Any], Any]

@@ -217,10 +217,7 @@ class TestPrimitives:
         extend.defvjp(
             f,
             lambda ans, parts, name, scale=1.0: (
-                lambda g: {
-                    "a": g["out"] * parts["b"] * scale,
-                    "b": g["out"] * parts["a"] * scale,
-                }
+                lambda g: {"a": g["out"] * parts["b"] * scale, "b": g["out"] * parts["a"] * scale}
             ),
         )
         gradient = ag.grad(lambda p: f(p, "text", scale=2.0)["out"])({"a": 2.0, "b": 3.0})

@@ -15,8 +15,6 @@ from hypothesis import strategies as st
 import funcgrad as fg
 import funcgrad.numpy as fnp
 
-__all__ = ["LIBRARY", "PLAIN", "Nest", "function_of", "nests", "run"]
-
 Nest = tuple[Any, ...]
 
 

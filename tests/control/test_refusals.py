@@ -98,11 +98,7 @@ CASES: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] = {
         ArgumentError,
         "scan: checkpoint_every has to be a positive integer or 'sqrt', got 'root'",
     ),
-    "no function": (
-        lambda x: fg.scan(x, x, XS),
-        FunctionError,
-        "scan: expected a function",
-    ),
+    "no function": (lambda x: fg.scan(x, x, XS), FunctionError, "scan: expected a function"),
     "no array": (
         lambda x: fg.scan(lambda c, x: (c, None), "x", XS),
         TreeError,
@@ -143,11 +139,7 @@ CASES: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] = {
         ArgumentError,
         "map: there is nothing to loop over. xs has no array",
     ),
-    "no branch": (
-        lambda x: fg.switch(0, [], x),
-        ArgumentError,
-        "switch: branches is empty",
-    ),
+    "no branch": (lambda x: fg.switch(0, [], x), ArgumentError, "switch: branches is empty"),
     "an index that is a truth value": (
         lambda x: fg.switch(x > 0, [fnp.sin, fnp.cos], x),
         DtypeError,
@@ -198,11 +190,7 @@ CASES: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] = {
         ArgumentError,
         "map: batch_size has to be a positive integer, got 0",
     ),
-    "nothing to map": (
-        lambda x: fg.map(fnp.sin, x),
-        ShapeError,
-        "map: xs is a single number",
-    ),
+    "nothing to map": (lambda x: fg.map(fnp.sin, x), ShapeError, "map: xs is a single number"),
     "associative lengths": (
         lambda x: fg.associative_scan(lambda a, b: a, {"a": XS, "b": XS[:2] * x}),
         ShapeError,

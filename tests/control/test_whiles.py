@@ -97,12 +97,7 @@ def plain_falling(x: Any) -> Any:
 
 def test_what_runs_beyond_has_no_effect_not_even_nan() -> None:
     xs = fg.tensor([0.5, 1.0, 1.5, 30.0, 1e6])
-    for transform in (
-        lambda f: f,
-        fg.grad,
-        lambda f: fg.grad(fg.grad(f)),
-        pushed,
-    ):
+    for transform in (lambda f: f, fg.grad, lambda f: fg.grad(fg.grad(f)), pushed):
         expected = [float(transform(plain_falling)(x)) for x in xs]
         assert np.all(np.isfinite(expected))
         for run in (

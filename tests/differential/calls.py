@@ -20,8 +20,6 @@ from tests.differential.selections import SELECTIONS
 from tests.differential.shapes import SHAPES
 from tests.differential.surface import SURFACE
 
-__all__ = ["GENERATORS", "generator_of"]
-
 GENERATORS: Final[Family] = MappingProxyType(
     {**REDUCTIONS, **SELECTIONS, **SHAPES, **PRODUCTS, **FOURIER, **MATRICES, **SURFACE}
 )

@@ -18,8 +18,6 @@ import funcgrad as fg
 from funcgrad.errors import ArgumentError, FuncgradError, ShapeError
 from tests.differential.draw import Nested
 
-__all__ = ["Outcome", "as_arrays", "as_tensors", "called", "described", "difference"]
-
 BUILTIN = (IndexError, ValueError, TypeError, OverflowError, MemoryError)
 """What NumPy raises; an error of ours is to be caught by the same ``except``, or a wider one."""
 

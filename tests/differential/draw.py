@@ -10,8 +10,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Draw", "Nested"]
-
 KINDS = {"b": "?", "i": "bhil", "u": "BHIL", "f": "efd", "c": "FD"}
 SHAPES: tuple[tuple[int, ...], ...] = (
     *[(), (0,), (1,), (2,), (5,), (7,), (2, 3), (3, 3), (1, 4), (0, 3), (2, 0)],

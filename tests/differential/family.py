@@ -11,8 +11,6 @@ from typing import Any, TypeAlias
 
 from tests.differential.draw import Draw
 
-__all__ = ["Call", "Family", "Generator", "call", "one", "plain"]
-
 Call: TypeAlias = tuple[tuple[Any, ...], dict[str, Any]]
 Generator: TypeAlias = Callable[[Draw], Call]
 Family: TypeAlias = Mapping[str, Generator]

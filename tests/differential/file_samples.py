@@ -15,8 +15,6 @@ import numpy as np
 import funcgrad as fg
 from tests.differential.working_sample import Sample
 
-__all__ = ["files"]
-
 _FOLDER = TemporaryDirectory()
 TREE = {"a": np.arange(3.0), "b": (2.0, None)}
 

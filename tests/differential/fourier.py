@@ -8,8 +8,6 @@ from typing import Any, Final
 from tests.differential.draw import Draw
 from tests.differential.family import Call, Family, call
 
-__all__ = ["FOURIER"]
-
 _NORMS: Final = (None, "backward", "ortho", "forward", "unknown")
 
 

@@ -13,8 +13,6 @@ from tests.differential.family import Call, Family, call
 from tests.differential.products import PRODUCTS
 from tests.differential.shapes import SHAPES
 
-__all__ = ["MATRICES"]
-
 _STACKS: Final = ((), (), (2,), (2, 1), (0,))
 
 

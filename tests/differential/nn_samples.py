@@ -15,8 +15,6 @@ import funcgrad as fg
 from funcgrad import nn
 from tests.differential.working_sample import Sample
 
-__all__ = ["layers"]
-
 X = np.array([[1.0, 2.0], [0.5, -1.0], [3.0, 0.0]])
 IMAGES = np.ones((1, 2, 5))
 SEQUENCE = np.ones((3, 2))

@@ -18,8 +18,6 @@ import numpy as np
 
 import funcgrad as fg
 
-__all__ = ["odd_values"]
-
 
 class Plain:
     """An object that is nothing in particular."""

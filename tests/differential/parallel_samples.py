@@ -10,8 +10,6 @@ import numpy as np
 import funcgrad as fg
 from tests.differential.working_sample import Sample
 
-__all__ = ["workers"]
-
 _EXECUTOR = ThreadPoolExecutor(2)
 CHUNKS = [np.arange(3.0), np.ones(3)]
 

@@ -10,8 +10,6 @@ import numpy as np
 from tests.differential.draw import Draw
 from tests.differential.family import Call, Family, call, one
 
-__all__ = ["PRODUCTS"]
-
 # ----------------------------------------------------------------------------------------- products
 
 

@@ -13,8 +13,6 @@ import numpy as np
 import funcgrad as fg
 from tests.differential.working_sample import Sample
 
-__all__ = ["distributions"]
-
 PARAMETERS = {
     "again": (),
     "bernoulli": (0.5, (2,)),

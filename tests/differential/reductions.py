@@ -11,8 +11,6 @@ import numpy as np
 from tests.differential.draw import Draw
 from tests.differential.family import Call, Family, Generator, call
 
-__all__ = ["REDUCTIONS"]
-
 
 def _reduction(d: Draw, kinds: str = "biufc", **choices: Callable[[Any], Any]) -> Call:
     """An array, an axis, by position or by name, and options that may look at the array."""
@@ -89,9 +87,7 @@ def _spread(d: Draw) -> Call:
 
 def _nan_mean(d: Draw) -> Call:
     return _reduction(
-        d,
-        dtype=lambda x: np.promote_types(_wider(d, x), "f"),
-        where=lambda x: d.mask(np.shape(x)),
+        d, dtype=lambda x: np.promote_types(_wider(d, x), "f"), where=lambda x: d.mask(np.shape(x))
     )
 
 

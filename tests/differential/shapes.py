@@ -10,8 +10,6 @@ import numpy as np
 from tests.differential.draw import Draw
 from tests.differential.family import Call, Family, Generator, call, one, plain
 
-__all__ = ["SHAPES"]
-
 # ---------------------------------------------------------------------------------- shapes and axes
 
 

@@ -16,8 +16,6 @@ import funcgrad.numpy as fnp
 from funcgrad import integrate, interpolate, optimize
 from tests.differential.working_sample import Sample
 
-__all__ = ["integrals", "interpolations", "optimizations"]
-
 X = fg.tensor([0.5, 2.0])
 
 

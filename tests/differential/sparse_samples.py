@@ -20,8 +20,6 @@ from funcgrad.errors import DeviceError
 from funcgrad.scipy.sparse import linalg
 from tests.differential.working_sample import Sample
 
-__all__ = ["sparse_matrices"]
-
 X = fg.tensor([1.0, 2.0])
 
 

@@ -10,8 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Sample"]
-
 
 def _itself(x: Any) -> Any:
     return x

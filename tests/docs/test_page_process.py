@@ -47,10 +47,7 @@ def test_outputs_are_those_of_a_kernel(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("code", "timeout", "kind"),
-    [
-        ("x", 60, CellExecutionError),
-        ("import time\ntime.sleep(60)", 3, CellTimeoutError),
-    ],
+    [("x", 60, CellExecutionError), ("import time\ntime.sleep(60)", 3, CellTimeoutError)],
 )
 def test_a_cell_that_fails_is_told(
     tmp_path: Path, code: str, timeout: int, kind: type[Exception]

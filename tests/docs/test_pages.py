@@ -114,10 +114,7 @@ def test_pages_share_nothing() -> None:
 
 @pytest.mark.parametrize(
     ("planted", "told"),
-    [
-        ("assert x == 4.0", "assert x == 4.0\nAssertionError"),
-        ("x = = 3", "x = = 3\nSyntaxError"),
-    ],
+    [("assert x == 4.0", "assert x == 4.0\nAssertionError"), ("x = = 3", "x = = 3\nSyntaxError")],
 )
 def test_a_cell_that_fails_is_told_with_its_line(planted: str, told: str) -> None:
     text = PAGE + f"\n```{{code-cell}}\n{planted}\n```\n"

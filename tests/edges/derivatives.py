@@ -16,8 +16,6 @@ import numpy as np
 
 import funcgrad as fg
 
-__all__ = ["Found", "agree", "pulled", "pushed"]
-
 Array = np.ndarray[Any, Any]
 Function = Callable[..., Any]
 

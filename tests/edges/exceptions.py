@@ -14,8 +14,6 @@ from typing import Final, NamedTuple
 import numpy as np
 import scipy.special
 
-__all__ = ["AT_INFINITY", "EXCUSES", "excused", "excused_at_infinity"]
-
 
 class Excuse(NamedTuple):
     """Operands at which the laws do not hold, and the reason."""
@@ -31,8 +29,7 @@ def _pole(x: float) -> bool:
 _BY_ZERO = Excuse(lambda x, y: y == 0, "the value is NaN; wherever it exists, the slope is 1")
 _POLES = Excuse(_pole, "at a pole the slope is infinite, whatever the sign of the value")
 _OF_NOTHING = Excuse(
-    lambda x: 0 < x < 1e-100,
-    "the density underflows, and its slope is a product of 0 and infinity",
+    lambda x: 0 < x < 1e-100, "the density underflows, and its slope is a product of 0 and infinity"
 )
 _POWER = Excuse(
     lambda x, y: x < 0 or (x == 1 and np.isinf(y)),
@@ -44,8 +41,7 @@ _SECOND_AT_ENDS = Excuse(
 )
 _ZETA = Excuse(lambda x: x == -1e200, "its zeros are closer together than floating-point numbers")
 _OF_COMPLEX_NUMBERS = Excuse(
-    lambda x: abs(x) == 1e-200,
-    "the slope is a difference of values near 1e200",
+    lambda x: abs(x) == 1e-200, "the slope is a difference of values near 1e200"
 )
 
 _SECOND_OVERFLOWS = Excuse(lambda x: x == 1e-200, "the second derivative, 1e400, overflows")
@@ -58,8 +54,7 @@ _NEAR_ZERO = Excuse(
     "an infinite derivative at the end of the support is a product of 0 and infinity",
 )
 _AT_MODE = Excuse(
-    lambda x: abs(x) in {0.0, 1e-200, 1e200},
-    "the second derivative is 0, to the rounding of a sum",
+    lambda x: abs(x) in {0.0, 1e-200, 1e200}, "the second derivative is 0, to the rounding of a sum"
 )
 _SUBNORMAL = Excuse(lambda x: x == -1e200, "the second derivative is a subnormal number")
 
@@ -126,8 +121,7 @@ EXCUSES: Final = MappingProxyType(
             lambda x: x == 1, "the slope at an end is a product of 0 and infinity"
         ),
         "stats.invgamma.ppf": Excuse(
-            lambda x: 0 <= x < 1e-100,
-            "the infinite slope at an end is a product of 0 and infinity",
+            lambda x: 0 <= x < 1e-100, "the infinite slope at an end is a product of 0 and infinity"
         ),
         "stats.invgamma.logsf": Excuse(
             lambda x: 0 < x < 1e-100 or x == 1e200,
@@ -141,8 +135,7 @@ EXCUSES: Final = MappingProxyType(
         ),
         **dict.fromkeys(("stats.genextreme.logpdf", "stats.genextreme.logcdf"), _SUBNORMAL),
         **dict.fromkeys(
-            [f"stats.vonmises.{name}" for name in ("cdf", "sf", "logcdf", "logsf")],
-            _AT_MODE,
+            [f"stats.vonmises.{name}" for name in ("cdf", "sf", "logcdf", "logsf")], _AT_MODE
         ),
         **dict.fromkeys(
             """stats.beta.pdf stats.chi2.pdf stats.chi2.logcdf stats.gamma.pdf stats.lognorm.logpdf
@@ -159,8 +152,7 @@ def _somewhere(*_: float) -> bool:
 
 
 _SWINGS = Excuse(
-    lambda v, x: v == -np.inf,
-    "it oscillates between integer orders; large floats are integers",
+    lambda v, x: v == -np.inf, "it oscillates between integer orders; large floats are integers"
 )
 AT_INFINITY: Final = MappingProxyType(
     {

@@ -15,8 +15,6 @@ import funcgrad.numpy as fnp
 from tests.edges.exceptions import AT_INFINITY, EXCUSES
 from tests.edges.policy import POLICY
 
-__all__ = ["BEGIN", "PAGE", "table"]
-
 PAGE = Path(fnp.__file__).parent / "EDGES.md"
 BEGIN = "<!-- Written by python -m tests.edges.page from here on. -->\n"
 

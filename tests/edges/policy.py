@@ -14,8 +14,6 @@ import funcgrad.numpy as fnp
 from funcgrad import nn
 from funcgrad.scipy import special, stats
 
-__all__ = ["POLICY", "Edge"]
-
 INF, NAN = np.inf, np.nan
 
 

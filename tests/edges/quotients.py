@@ -15,8 +15,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["bounds", "within"]
-
 STEPS = tuple([1e-3 / 16**k for k in range(4)])
 CONVERGED = 2e-2
 GROWTH = 1.5

@@ -22,8 +22,6 @@ from funcgrad.scipy import special, stats
 from funcgrad.scipy.stats.distributions import ContinuousDistribution, DiscreteDistribution
 from tests.differential.compare import called
 
-__all__ = ["AT_ENDS", "elementwise", "functions"]
-
 Function = Callable[..., Any]
 
 AT_ENDS: Final = np.array([0.3, 0.45, 0.6])

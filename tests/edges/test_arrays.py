@@ -18,13 +18,7 @@ import funcgrad.numpy as fnp
 from funcgrad.errors import DegenerateError, MatrixError, TracerError
 from tests.differential.calls import generator_of
 from tests.differential.compare import called
-from tests.differential.test_derivatives import (
-    ASKS_FOR_NUMBERS,
-    NAMES,
-    OF_ANY_BASIS,
-    Apart,
-    Case,
-)
+from tests.differential.test_derivatives import ASKS_FOR_NUMBERS, NAMES, OF_ANY_BASIS, Apart, Case
 from tests.differential.test_values import pair_of
 
 POOLS: Final = (

@@ -50,22 +50,10 @@ def test_numbers(f: Any, formula: str) -> None:
     [
         (lambda A: A.T @ A, r"A^{\top} A"),
         (lambda A: (A + 1) @ A, r"\left(A + 1\right) A"),
-        (
-            lambda A: A @ np.array([1.5, -2.0]),
-            r"A \begin{pmatrix} 1.5 \\ -2 \end{pmatrix}",
-        ),
-        (
-            lambda A: np.array([[1.0, 2.0]]) @ A,
-            r"\begin{pmatrix} 1 & 2 \end{pmatrix} A",
-        ),
-        (
-            lambda A: fnp.sum(A, axis=0),
-            r"\operatorname{sum}_{\text{axis=(0,)}}\left(A\right)",
-        ),
-        (
-            lambda A: fnp.sort(A, axis=0),
-            r"\operatorname{sort}_{\text{axis=0}}\left(A\right)",
-        ),
+        (lambda A: A @ np.array([1.5, -2.0]), r"A \begin{pmatrix} 1.5 \\ -2 \end{pmatrix}"),
+        (lambda A: np.array([[1.0, 2.0]]) @ A, r"\begin{pmatrix} 1 & 2 \end{pmatrix} A"),
+        (lambda A: fnp.sum(A, axis=0), r"\operatorname{sum}_{\text{axis=(0,)}}\left(A\right)"),
+        (lambda A: fnp.sort(A, axis=0), r"\operatorname{sort}_{\text{axis=0}}\left(A\right)"),
     ],
 )
 def test_arrays(f: Any, formula: str) -> None:

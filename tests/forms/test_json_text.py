@@ -556,11 +556,7 @@ CLASSES = {
     "Pair: 'aux' is missing": {"class": f"{__name__}:Pair", "children": 2},
     "'children' is missing": {"class": f"{__name__}:Pair", "aux": None},
     "'fields' is missing": {"record": f"{__name__}:Point"},
-    "int: the class has other fields now": {
-        "record": "builtins:int",
-        "fields": [],
-        "static": {},
-    },
+    "int: the class has other fields now": {"record": "builtins:int", "fields": [], "static": {}},
     "Point: the class had the fields ('x', 'z')": {
         "record": f"{__name__}:Point",
         "fields": ["x", "z"],
@@ -571,11 +567,7 @@ CLASSES = {
         "fields": ["rate"],
         "static": {"speed": 1},
     },
-    "Pair: the class now has its own": {
-        "record": f"{__name__}:Pair",
-        "fields": [],
-        "static": {},
-    },
+    "Pair: the class now has its own": {"record": f"{__name__}:Pair", "fields": [], "static": {}},
     "an enum with a member 'GREEN'": {"dict": [{"enum": f"{__name__}:Color", "member": "GREEN"}]},
     "Config has 2 fields now, and had 1": {
         "dict": [{"namedtuple": f"{__name__}:Config", "items": [1]}]

@@ -204,33 +204,13 @@ def test_results_are_new_and_arguments_untouched(path: Path) -> None:
 
 
 CALLS: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
-    (
-        lambda f: f({"a": np.ones(3)}, 1.0),
-        ValueError,
-        r"with the keys \['a', 'b'\]",
-    ),
+    (lambda f: f({"a": np.ones(3)}, 1.0), ValueError, r"with the keys \['a', 'b'\]"),
     (lambda f: f({"a": np.ones(3), "b": 1}, 1.0, 2.0), TypeError, "takes 2 positional"),
-    (
-        lambda f: f({"a": np.ones(4), "b": (1.0, None)}, 1.0),
-        ValueError,
-        r"'a'\]: expected shape",
-    ),
-    (
-        lambda f: f({"a": np.ones(3, int), "b": (1.0, None)}, 1.0),
-        TypeError,
-        "dtype float64",
-    ),
-    (
-        lambda f: f({"a": np.ones(3), "b": (1.0, 2.0)}, 1.0),
-        ValueError,
-        r"\[1\]: expected None",
-    ),
+    (lambda f: f({"a": np.ones(4), "b": (1.0, None)}, 1.0), ValueError, r"'a'\]: expected shape"),
+    (lambda f: f({"a": np.ones(3, int), "b": (1.0, None)}, 1.0), TypeError, "dtype float64"),
+    (lambda f: f({"a": np.ones(3), "b": (1.0, 2.0)}, 1.0), ValueError, r"\[1\]: expected None"),
     (lambda f: f({"a": np.ones(3), "b": [1.0, None]}, 1.0), ValueError, "expected a tuple of 2"),
-    (
-        lambda f: f({"a": np.ones(3), "b": (1.0, None)}, "1"),
-        TypeError,
-        "y: expected a Python",
-    ),
+    (lambda f: f({"a": np.ones(3), "b": (1.0, None)}, "1"), TypeError, "y: expected a Python"),
     (lambda f: f({"a": np.ones(3), "b": (1j, None)}, 1.0), TypeError, "expected dtype float32"),
 ]
 

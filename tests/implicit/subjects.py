@@ -14,8 +14,6 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.implicit import dense_solve
 
-__all__ = ["MATRIX", "MODES", "SOLUTIONS", "Function", "X"]
-
 Function: TypeAlias = Callable[[Any], Any]
 
 X: Final = fg.tensor([0.5, 1.2, 0.8])

@@ -107,7 +107,7 @@ CASES: dict[Any, list[Function]] = {
     fg.fixed_point: [
         lambda p, failed: fg.fixed_point(
             lambda x, q: (1.0 - q / 5.0) * x + 1.0, 1.0, p, failed=failed
-        ),
+        )
     ],
     fg.implicit.root: [
         made_of(lambda **o: fg.implicit.root(quadratic, hybrid, **o)),

@@ -12,7 +12,6 @@ import scipy.integrate
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.errors import ConvergenceError
-from funcgrad.integrate import dormand_prince
 from funcgrad.integrate.explicit_pairs import RK45
 from funcgrad.integrate.step_methods import Settings
 from funcgrad.integrate.steps import solved
@@ -178,9 +177,9 @@ def test_no_step_is_greater_than_hmax_the_first_neither() -> None:
 
 
 SIZE = 7
-NODES = np.array([0.0, *dormand_prince.NODES])
+NODES = np.array([0.0, *RK45.nodes])
 STAGES = np.zeros((SIZE, SIZE))
-for _k, _row in enumerate(dormand_prince.STAGES, 1):
+for _k, _row in enumerate(RK45.stages, 1):
     STAGES[_k, : len(_row)] = _row
 
 
@@ -207,7 +206,7 @@ def misses(weights: Any, order: int, part: float = 1.0) -> float:
 def test_the_tableau_has_the_orders_that_it_claims() -> None:
     np.testing.assert_allclose(STAGES.sum(axis=1), NODES, atol=1e-14)
     weights = STAGES[-1]
-    lower = weights - np.array(dormand_prince.ERROR)
+    lower = weights - np.array(RK45.error)
     assert max(misses(weights, order) for order in (1, 2, 3, 4, 5)) < 1e-14
     assert max(misses(lower, order) for order in (1, 2, 3, 4)) < 1e-14
     assert misses(lower, 5) > 1e-4
@@ -219,7 +218,7 @@ def test_the_quartic_has_the_order_that_it_claims(part: float) -> None:
     first, last = np.eye(SIZE)[0], np.eye(SIZE)[-1]
     ends = part**2 * (3 - 2 * part) * STAGES[-1]
     slopes = part * (1 - part) ** 2 * first - part**2 * (1 - part) * last
-    bend = part**2 * (1 - part) ** 2 * np.array(dormand_prince.CONTINUATION)
+    bend = part**2 * (1 - part) ** 2 * np.array(RK45.quartic)
     assert max(misses(ends + slopes + bend, order, part) for order in (1, 2, 3, 4)) < 1e-14
 
 

@@ -16,19 +16,6 @@ import numpy as np
 
 from tests.nn.parity import projected
 
-__all__ = [
-    "CLASSES",
-    "GROUPS",
-    "LABELS",
-    "LABEL_LENGTHS",
-    "LOGIT_LENGTHS",
-    "SHAPES",
-    "SIGNS",
-    "TABLE",
-    "TRUTHS",
-    "numbers",
-]
-
 TABLE = Path(__file__).with_suffix(".json")
 CLASSES = np.array([2, 0, 3])
 TRUTHS = np.array([[1, 0, 1, 0, 0], [0, 1, 1, 0, 1], [1, 1, 0, 0, 1]])

@@ -15,8 +15,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["SHAPES", "TABLE", "numbers", "projected"]
-
 TABLE = Path(__file__).with_suffix(".json")
 SHAPES: dict[str, dict[str, tuple[int, ...]]] = {
     "linear": {"x": (2, 3, 4), "weight": (4, 5), "bias": (5,)},

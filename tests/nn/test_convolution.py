@@ -166,8 +166,7 @@ def test_pooling_is_what_loops_compute(rank: int, data: st.DataObject, seed: int
     x = np.random.default_rng(seed).integers(-3, 4, (2, 1, *sizes)).astype(float)
     options: Any = {"stride": stride, "padding": padding}
     np.testing.assert_array_equal(
-        nn.max_pool(x, window, **options),
-        slow_pool(x, window, stride, padding, -np.inf, np.max),
+        nn.max_pool(x, window, **options), slow_pool(x, window, stride, padding, -np.inf, np.max)
     )
     sums = slow_pool(x, window, stride, padding, 0.0, np.sum)
     counts = slow_pool(np.ones_like(x), window, stride, padding, 0.0, np.sum)

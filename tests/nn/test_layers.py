@@ -125,8 +125,7 @@ def loop_rnn(cell, xs):
 
 
 @pytest.mark.parametrize(
-    ("kind", "loop"),
-    [(nn.LSTMCell, loop_lstm), (nn.GRUCell, loop_gru), (nn.RNNCell, loop_rnn)],
+    ("kind", "loop"), [(nn.LSTMCell, loop_lstm), (nn.GRUCell, loop_gru), (nn.RNNCell, loop_rnn)]
 )
 def test_recurrent_cells_by_their_definitions(kind, loop):
     cell = kind.init(KEY, 6, 3)

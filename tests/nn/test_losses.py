@@ -27,11 +27,7 @@ MASKED: dict[str, tuple[Any, tuple[np.ndarray[Any, Any], ...], np.ndarray[Any, A
     "smoothed": (lambda x, **m: nn.cross_entropy(x, LABELS, smoothing=0.2, **m), (X,), ROWS),
     "of shares": (nn.cross_entropy, (X, SHARES), ROWS),
     "kl_divergence": (nn.kl_divergence, (X, SHARES), ROWS),
-    "of logarithms": (
-        lambda x, y, **m: nn.kl_divergence(x, y, log_target=True, **m),
-        (X, Y),
-        ROWS,
-    ),
+    "of logarithms": (lambda x, y, **m: nn.kl_divergence(x, y, log_target=True, **m), (X, Y), ROWS),
     "binary": (nn.sigmoid_binary_cross_entropy, (X, SHARES), CELLS),
     "focal": (lambda x, y, **m: nn.sigmoid_focal_loss(x, y, alpha=0.3, **m), (X, SHARES), CELLS),
     "softmax_focal": (lambda x, **m: nn.softmax_focal_loss(x, LABELS, **m), (X,), ROWS),

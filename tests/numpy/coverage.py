@@ -15,8 +15,6 @@ import numpy as np
 import funcgrad.numpy as fnp
 from funcgrad.numpy.excluded import EXCLUDED
 
-__all__ = ["BEGIN", "PAGE", "table", "without_a_word"]
-
 PAGE = Path(fnp.__file__).parent / "README.md"
 BEGIN = "<!-- Written by python -m tests.numpy.coverage from here on. -->\n"
 

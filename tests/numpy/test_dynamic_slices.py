@@ -123,8 +123,7 @@ def test_batches_of_places(compiled: bool) -> None:
     tables = np.stack([TABLE, -TABLE, 2 * TABLE])
     block = run(lambda x, i, j: fnp.dynamic_slice(x, (j, i), (1, 2)), 0, 0, None)
     assert_array_equal(
-        block(tables, np.array([0, 1, 9]), 1),
-        [TABLE[1:, :2], -TABLE[1:, 1:3], 2 * TABLE[1:, 2:]],
+        block(tables, np.array([0, 1, 9]), 1), [TABLE[1:, :2], -TABLE[1:, 1:3], 2 * TABLE[1:, 2:]]
     )
     put = run(lambda x, i: fnp.dynamic_update_slice(x, x[:1] * 10, (i,)), 0, 0)
     rows = np.stack([X, -X])

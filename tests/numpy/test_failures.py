@@ -62,10 +62,7 @@ CASES: dict[Any, list[Case]] = {
     NUMPY.cholesky: [_(plain(NUMPY.cholesky), -ONE), _(plain(NUMPY.cholesky, upper=True), ZERO)],
     NUMPY.cond: [_(plain(NUMPY.cond), INFINITE, 0, False)],
     NUMPY.det: [_(plain(NUMPY.det), ZERO, 3)],
-    NUMPY.eig: [
-        _(plain(NUMPY.eig), INFINITE),
-        _(plain(NUMPY.eig), np.diag([1.0, 1.0], 1), 1),
-    ],
+    NUMPY.eig: [_(plain(NUMPY.eig), INFINITE), _(plain(NUMPY.eig), np.diag([1.0, 1.0], 1), 1)],
     NUMPY.eigh: [
         _(plain(NUMPY.eigh), np.where(np.eye(3), np.nan, np.inf), 0, False),
         _(lambda a, failed: NUMPY.eigh(a, failed=failed)[1], ONE, 1),
@@ -136,10 +133,7 @@ CASES: dict[Any, list[Case]] = {
         _(lambda a, failed: SCIPY.lu_factor(a, failed=failed)[0], ZERO, 1),
     ],
     SCIPY.lu_solve: [
-        _(
-            lambda a, failed, t=trans: SCIPY.lu_solve((a, np.arange(3)), V, t, failed=failed),
-            ZERO,
-        )
+        _(lambda a, failed, t=trans: SCIPY.lu_solve((a, np.arange(3)), V, t, failed=failed), ZERO)
         for trans in (0, 1)
     ],
     SCIPY.norm: [_(plain(SCIPY.norm, 2), INFINITE, 0, False)],
@@ -202,7 +196,7 @@ CASES: dict[Any, list[Case]] = {
             lambda a, failed: SCIPY.subspace_angles(a[:, :1], GOOD[0, :, 1:2], failed=failed),
             ZERO,
             1,
-        ),
+        )
     ],
     SCIPY.svd: [_(plain(SCIPY.svd), INFINITE)],
     SCIPY.svdvals: [_(plain(SCIPY.svdvals), INFINITE, 0, False)],

@@ -40,11 +40,7 @@ test_words = refused(
         (lambda: fnp.trim_zeros([1.0], "x"), ArgumentError, "trim has to be one of"),
         (lambda: fnp.einsum_path("ij,jk", [1.0]), ValueError, "einsum_path"),
         (lambda: WINDOWS(NUMBERS, (2,)), ShapeError, "a window of 1 axes does not fit 2 axes"),
-        (
-            lambda: WINDOWS(NUMBERS, (2, 4)),
-            ShapeError,
-            "size 4 does not fit axis 1",
-        ),
+        (lambda: WINDOWS(NUMBERS, (2, 4)), ShapeError, "size 4 does not fit axis 1"),
         (lambda: WINDOWS(NUMBERS, -1, 0), ShapeError, "a window of the size -1"),
         (lambda: fnp.cov(NUMBERS, dtype="text"), DtypeError, "cov: 'text' is not a dtype"),
         (lambda: fnp.broadcast_shapes((2,), (3,)), ShapeError, "broadcast_shapes"),

@@ -61,10 +61,7 @@ def test_the_rate_is_that_of_the_inside():
     by_state = ran(optim.schedule_free(inner), fg.tensor([1.0, -2.0]), 5)
     by_rate = ran(optim.schedule_free(inner, schedules.constant(0.1, 3)), fg.tensor([1.0, -2.0]), 5)
     assert_array_equal(by_state[-1][0], by_rate[-1][0])
-    for inside, number in (
-        (optim.clip(1.0), 0),
-        (optim.chain(optim.sgd(0.1), optim.sgd(0.1)), 2),
-    ):
+    for inside, number in ((optim.clip(1.0), 0), (optim.chain(optim.sgd(0.1), optim.sgd(0.1)), 2)):
         with pytest.raises(ArgumentError, match=rf"holds {number} learning rates.*learning_rate="):
             optim.schedule_free(inside).init(fg.tensor(1.0))
     assert optim.schedule_free(optim.scale(-0.1), 0.1).init(fg.tensor(1.0)).rate.item() == 0.0

@@ -51,8 +51,7 @@ def test_without_a_minimum_the_last_rate_counts():
 @pytest.mark.parametrize("wall", [math.inf, -math.inf, math.nan])
 def test_a_value_that_is_not_finite_halves_the_rate(wall):
     rate, seen = search(
-        lambda t: (t - 0.2) ** 2 if t < 0.3 else wall,
-        lambda t: 2.0 * (t - 0.2) if t < 0.3 else 1.0,
+        lambda t: (t - 0.2) ** 2 if t < 0.3 else wall, lambda t: 2.0 * (t - 0.2) if t < 0.3 else 1.0
     )
     assert seen[:3] == [1.0, 0.5, 0.25]
     assert_allclose(rate, 0.2, rtol=1e-12)

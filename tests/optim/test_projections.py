@@ -19,11 +19,7 @@ from tests.every_mode import assert_every_mode
 from tests.optim.golden import PROJECTED, PROJECTIONS, TABLE
 from tests.together import refused, together
 
-BALLS = {
-    "l1_ball": (p.l1_ball, 1),
-    "l2_ball": (p.l2_ball, 2),
-    "linf_ball": (p.linf_ball, inf),
-}
+BALLS = {"l1_ball": (p.l1_ball, 1), "l2_ball": (p.l2_ball, 2), "linf_ball": (p.linf_ball, inf)}
 SETS: dict[str, Any] = {
     "non_negative": lambda x, s: p.non_negative(x),
     "box": lambda x, s: p.box(x, -0.5 * s, s),

@@ -80,12 +80,7 @@ PROGRAMS: dict[int, Program] = {
         -(_R3 / 2 + pi / 3),
         ([-1.5, -3], [4, 3]),
     ),
-    8: Program(
-        lambda x: 0 * x[0] - 1,
-        [2, 1],
-        -1.0,
-        equal=lambda x: [x @ x - 25, x[0] * x[1] - 9],
-    ),
+    8: Program(lambda x: 0 * x[0] - 1, [2, 1], -1.0, equal=lambda x: [x @ x - 25, x[0] * x[1] - 9]),
     9: Program(
         lambda x: fnp.sin(pi * x[0] / 12) * fnp.cos(pi * x[1] / 16),
         [0, 0],
@@ -284,10 +279,7 @@ PROGRAMS: dict[int, Program] = {
         equal=lambda x: [x[k] + 2 * x[k + 1] + 3 * x[k + 2] - 6 for k in range(3)],
     ),
     51: Program(
-        _chain,
-        [2.5, 0.5, 2, -1, 0.5],
-        0.0,
-        equal=lambda x: [x[0] + 3 * x[1] - 4, *_links(x)[1:]],
+        _chain, [2.5, 0.5, 2, -1, 0.5], 0.0, equal=lambda x: [x[0] + 3 * x[1] - 4, *_links(x)[1:]]
     ),
     52: Program(
         lambda x: (4 * x[0] - x[1]) ** 2 + _chain(x) - (x[0] - x[1]) ** 2,
@@ -354,11 +346,7 @@ PROGRAMS: dict[int, Program] = {
         ],
     ),
     80: Program(
-        lambda x: fnp.exp(fnp.prod(x)),
-        [-2, 2, 2, -1, -1],
-        exp(-2.91970041),
-        _BOX5,
-        equal=_spheres,
+        lambda x: fnp.exp(fnp.prod(x)), [-2, 2, 2, -1, -1], exp(-2.91970041), _BOX5, equal=_spheres
     ),
     81: Program(
         lambda x: fnp.exp(fnp.prod(x)) - 0.5 * (x[0] ** 3 + x[1] ** 3 + 1) ** 2,

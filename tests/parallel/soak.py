@@ -59,12 +59,7 @@ def digest(tree: Any) -> str:
     return blake2b(b"".join(bits(tree)), digest_size=8).hexdigest()
 
 
-def train(
-    folder: str,
-    address: str | None,
-    steps: int,
-    pause: float = 0.0,
-) -> str:
+def train(folder: str, address: str | None, steps: int, pause: float = 0.0) -> str:
     """Train up to a step from the newest checkpoint, on a cluster or on one thread."""
     if address is None:
         executor: Any = ThreadPoolExecutor(1)

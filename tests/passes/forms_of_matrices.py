@@ -291,11 +291,7 @@ class Ground:
 
 PRODUCTS: Final = (products, products_in_any_order)
 SUMS: Final = (sums_of_products, sums_of_vectors, sums_in_any_order)
-CONTRACTED: Final = MappingProxyType(
-    {
-        "contractions._sum": sums_around,
-    }
-)
+CONTRACTED: Final = MappingProxyType({"contractions._sum": sums_around})
 """By the name of a rule, what it is made for."""
 
 _CONTRACTED: Final = (sums_around, sums_of_stacks, transpositions)
@@ -387,9 +383,7 @@ def many_small_rows(_: Any, x: Any, y: Any, pick: Pick) -> Any:
 GROUNDS: Final[Mapping[str, Ground]] = MappingProxyType(
     {
         "fold_into_contractions": Ground(
-            _CONTRACTED,
-            exact=False,
-            free={"_LARGE": 0, "_SOME": 0, "_LONG": 0},
+            _CONTRACTED, exact=False, free={"_LARGE": 0, "_SOME": 0, "_LONG": 0}
         ),
         "copy_products_with_identities": Ground(
             (products_with_identities,),
@@ -418,9 +412,7 @@ GROUNDS: Final[Mapping[str, Ground]] = MappingProxyType(
         "prepared_exactly": Ground((*PRODUCTS, *_ROWS, calls)),
         "inlined": Ground((calls, *_ROWS)),
         "small_axes_apart": Ground(
-            (many_small_rows,),
-            exact=False,
-            free={"_LONG": 12, "_EXAMPLES": 1, "_WORTH": 1e9},
+            (many_small_rows,), exact=False, free={"_LONG": 12, "_EXAMPLES": 1, "_WORTH": 1e9}
         ),
         "with_branches": Ground((choices_by_one_flag,), free={"_LEAST": 1, "_STORED": 0}),
     }

@@ -14,14 +14,7 @@ from funcgrad._primitives.index_keys import Key
 from funcgrad._primitives.indexing import deposit
 from funcgrad._primitives.structural import place
 from funcgrad.tensor.tensor import wrap
-from tests.passes.parts import (
-    Form,
-    Pick,
-    as_matrix,
-    called,
-    flat,
-    is_unary,
-)
+from tests.passes.parts import Form, Pick, as_matrix, called, flat, is_unary
 
 # ----------------------------------------------------------------------------------------- sink
 

@@ -235,10 +235,7 @@ SINKS: dict[str, tuple[Callable[..., Any], str | None]] = {
         lambda x, r, c: fnp.reshape(fnp.sin(x), (12,)) * fnp.reshape(fnp.cos(x), (12,)) + 1.0,
         None,
     ),
-    "one reshape": (
-        lambda x, r, c: fnp.reshape(fnp.sin(x), (12,)) + 1.0,
-        "sin add reshape",
-    ),
+    "one reshape": (lambda x, r, c: fnp.reshape(fnp.sin(x), (12,)) + 1.0, "sin add reshape"),
     "reshape beside a row": (
         lambda x, r, c: fnp.reshape(fnp.sin(x), (3, 1, 4)) * r,
         "sin multiply reshape",

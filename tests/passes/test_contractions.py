@@ -69,12 +69,7 @@ SUMS: dict[str, tuple[Callable[..., Any], tuple[int, ...], tuple[int, ...], list
         (7, 20, 10),
         ["contract"],
     ),
-    "all products of numbers": (
-        lambda x, y: fnp.sum(x * y),
-        (30, 20),
-        (30, 20),
-        ["contract"],
-    ),
+    "all products of numbers": (lambda x, y: fnp.sum(x * y), (30, 20), (30, 20), ["contract"]),
     "long columns of products of numbers": (
         lambda x, y: fnp.sum(x * y, axis=0),
         (1000, 10),

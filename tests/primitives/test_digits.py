@@ -17,7 +17,7 @@ from mpmath import mp
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad._core.primitive import Primitive
-from funcgrad._primitives.elementwise import batch_elementwise
+from funcgrad._primitives.elementwise_rules import batch_elementwise
 from funcgrad._primitives.special import ndtri
 from funcgrad.tensor.tensor import apply, apply1, apply2
 from tests.conformance import every_case, every_primitive, special_functions

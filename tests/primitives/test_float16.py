@@ -16,7 +16,7 @@ from funcgrad._core.primitive import DISCRETE, Primitive
 from funcgrad._core.specs import dtype_of, spec_of
 from funcgrad._core.structure.folds import GREATEST, LEAST
 from funcgrad._core.structure.structures import Elementwise, Gather, Movement, Reduction
-from funcgrad._primitives.elementwise import batch_elementwise
+from funcgrad._primitives.elementwise_rules import batch_elementwise
 from funcgrad._primitives.structural import cast_discrete, cast_inexact
 from funcgrad.errors import DtypeError
 from funcgrad.tensor.tensor import apply

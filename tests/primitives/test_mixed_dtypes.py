@@ -16,16 +16,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad._core.specs import spec_of
-from funcgrad._primitives.elementwise import batch_elementwise
+from funcgrad._primitives.elementwise_rules import batch_elementwise
 from funcgrad.tensor.tensor import apply, apply2
-from tests.conformance import (
-    Case,
-    direction,
-    every_case,
-    every_primitive,
-    in_turn,
-    representatives,
-)
+from tests.conformance import Case, direction, every_case, every_primitive, in_turn, representatives
 from tests.together import together
 
 PRIMITIVES = tuple(every_primitive())

@@ -78,12 +78,7 @@ def test_calls_are_equal_where_function_and_computation_are() -> None:
     first, second = fg.custom_vjp(twin), fg.custom_vjp(twin)
     for call, factor in ((first, 1.0), (second, 2.0)):
         call.defvjp(lambda x: (x * x, x), lambda x, ct, factor=factor: (factor * x * ct,))
-    programs = [
-        fg.program(
-            lambda x, f=f: f(x),
-        )(X)
-        for f in (first, first, second)
-    ]
+    programs = [fg.program(lambda x, f=f: f(x))(X) for f in (first, first, second)]
     assert programs[0] == programs[1]
     assert hash(programs[0]) == hash(programs[1])
     assert programs[0] != programs[2]

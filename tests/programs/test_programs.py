@@ -156,9 +156,7 @@ def test_the_same_function_staged_twice_gives_equal_programs(subject: Any) -> No
 
 def test_source_lines_and_names_of_arguments_play_no_part() -> None:
     first = fg.program(lambda x: x + 1.0)(2.0)
-    second = fg.program(
-        lambda renamed: renamed + 1.0,
-    )(3.0)
+    second = fg.program(lambda renamed: renamed + 1.0)(3.0)
     assert first.equations[0].source != second.equations[0].source
     assert first == second
     assert hash(first) == hash(second)

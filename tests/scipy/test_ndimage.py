@@ -236,11 +236,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         errors.DtypeError,
         "real",
     ),
-    "matrix": (
-        lambda: ndimage.affine_transform(SMALL, np.eye(4)),
-        errors.ShapeError,
-        r"\(4, 4\)",
-    ),
+    "matrix": (lambda: ndimage.affine_transform(SMALL, np.eye(4)), errors.ShapeError, r"\(4, 4\)"),
     "plane": (lambda: ndimage.rotate(SMALL, 3.0, (0, -2)), errors.ArgumentError, "different"),
     "one axis": (lambda: ndimage.rotate(ROW, 3.0), errors.ShapeError, "at least two"),
     "distances": (lambda: ndimage.shift(SMALL, [1.0] * 3), errors.ShapeError, "2 axes"),

@@ -120,9 +120,7 @@ def test_constraints_are_functions_of_the_tree(method: str | None) -> None:
         slope = fg.grad(bowl)(fg.tree.map(fnp.float64, found.x))
         np.testing.assert_allclose(fg.tree.ravel(slope)[0], slope["b"][0], atol=1e-2)
     several = minimize(
-        bowl,
-        START,
-        constraints=scipy.optimize.NonlinearConstraint(lambda p: p["a"][0], -1.0, 0.5),
+        bowl, START, constraints=scipy.optimize.NonlinearConstraint(lambda p: p["a"][0], -1.0, 0.5)
     )
     np.testing.assert_allclose(several.x["a"], [[0.5, 0.5]], atol=1e-5)
 

@@ -34,10 +34,7 @@ def sparsely(transform: Any, f: Any) -> Callable[[Any], Any]:
 PAIRS = {
     "jacobian": (sparsely(sparse.jacobian, chain), fg.jacfwd(chain)),
     "hessian": (sparsely(sparse.hessian, energy), fg.hessian(energy)),
-    "jacobian of a gradient": (
-        sparsely(sparse.jacobian, fg.grad(energy)),
-        fg.hessian(energy),
-    ),
+    "jacobian of a gradient": (sparsely(sparse.jacobian, fg.grad(energy)), fg.hessian(energy)),
     "of a jitted function": (sparsely(sparse.jacobian, fg.jit(chain)), fg.jacfwd(chain)),
     "of a loop": (
         sparsely(sparse.jacobian, lambda x: fg.fori_loop(0, 3, lambda _, y: y * fnp.roll(y, 1), x)),

@@ -132,12 +132,7 @@ def test_classes_made_by_exec_are_watched():
     text = "class A:\n  k = 1.0\n  def __call__(self, x):\n    return x * self.k * self.q * S\n"
     exec(text + "a = A()\na.q = 2.0\nf = lambda x: a(x)", space)
     a: object = space["a"]
-    check(
-        space["f"],
-        lambda: space.update(S=3.0),
-        sets(a, "q", 5.0),
-        sets(space["A"], "k", 7.0),
-    )
+    check(space["f"], lambda: space.update(S=3.0), sets(a, "q", 5.0), sets(space["A"], "k", 7.0))
 
 
 def test_a_global_that_is_bound_for_the_first_time_is_noticed():

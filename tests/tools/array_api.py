@@ -49,11 +49,7 @@ def counted(text: str) -> dict[str, int]:
     failing = re.findall(r"^(?:FAILED|ERROR) \S+?::(.*)$", text, re.MULTILINE)
     different = [name for name in failing if any(re.match(way, name) for way in DEVIATIONS)]
     passed = sum(map(int, re.findall(r"(\d+) passed", text.strip().rpartition("\n")[2])))
-    return {
-        "passed": passed,
-        "different": len(different),
-        "failed": len(failing) - len(different),
-    }
+    return {"passed": passed, "different": len(different), "failed": len(failing) - len(different)}
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -32,9 +32,7 @@ OPERATIONS = [
     if operation.cores
 ]
 
-EXCLUDED = {
-    "polynomial_zeros": "NumPy refuses NaN, and there is no failed='nan' to say otherwise",
-}
+EXCLUDED = {"polynomial_zeros": "NumPy refuses NaN, and there is no failed='nan' to say otherwise"}
 
 SPOILED = {
     "NaN": lambda x, scale: x * fnp.sqrt(scale),  # of a negative number

@@ -46,12 +46,7 @@ def test_none_is_shared() -> None:
 
 
 @pytest.mark.parametrize(
-    "in_axes",
-    [
-        ({"w": 0, "b": None}, 1),
-        [{"w": 0, "b": None}, 1],
-        ({"w": 0, "b": None}, {"x": 1}),
-    ],
+    "in_axes", [({"w": 0, "b": None}, 1), [{"w": 0, "b": None}, 1], ({"w": 0, "b": None}, {"x": 1})]
 )
 def test_in_axes_are_prefixes(in_axes: Any) -> None:
     w, b, x = numbers(4, 3), numbers(), numbers(3, 4, seed=2)
@@ -104,11 +99,7 @@ def test_out_axes_are_prefixes() -> None:
 
     out = fg.vmap(f, out_axes={"a": -1, "b": (0, None), "c": 1})(x)
     moved = np.moveaxis(x, 0, 1)
-    expected = {
-        "a": np.moveaxis(x, 0, -1),
-        "b": (x.sum((1, 2)), 5.0),
-        "c": Point(moved, moved),
-    }
+    expected = {"a": np.moveaxis(x, 0, -1), "b": (x.sum((1, 2)), 5.0), "c": Point(moved, moved)}
     assert_same(out, expected)
 
 

@@ -35,10 +35,7 @@ by_jvp: Any = fg.custom_jvp(both)
 by_jvp.defjvp(
     lambda p, t: (
         by_jvp(*p),
-        (
-            fnp.cos(p[0]) * p[1] * t[0] + fnp.sin(p[0]) * t[1],
-            fnp.sum(t[0] * p[1] + p[0] * t[1]),
-        ),
+        (fnp.cos(p[0]) * p[1] * t[0] + fnp.sin(p[0]) * t[1], fnp.sum(t[0] * p[1] + p[0] * t[1])),
     )
 )
 by_vjp: Any = fg.custom_vjp(both)

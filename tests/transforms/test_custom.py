@@ -10,13 +10,7 @@ import pytest
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.errors import (
-    DifferentiationError,
-    FunctionError,
-    LeafError,
-    ShapeError,
-    TreeError,
-)
+from funcgrad.errors import DifferentiationError, FunctionError, LeafError, ShapeError, TreeError
 from tests.together import together
 from tests.transforms.support import Layer, Point, assert_same, complex_numbers, numbers
 

@@ -52,8 +52,7 @@ def test_the_tree_of_the_result_holds_trees_of_the_argument(jacobian: Any) -> No
 
 @BOTH
 @together(
-    ("argnums", "expected"),
-    [(1, 2.0), (-1, 2.0), ((0, 1), (3.0, 2.0)), ((1,), (2.0,)), ((), ())],
+    ("argnums", "expected"), [(1, 2.0), (-1, 2.0), ((0, 1), (3.0, 2.0)), ((1,), (2.0,)), ((), ())]
 )
 def test_argnums(jacobian: Any, argnums: Any, expected: Any) -> None:
     assert_same(jacobian(lambda x, y: x * y, argnums)(2.0, 3.0), expected)
@@ -114,11 +113,7 @@ def test_real_functions_of_complex_arguments_as_grad(jacobian: Any) -> None:
 def test_complex_functions_of_real_arguments(jacobian: Any) -> None:
     x = numbers(2)
     found = jacobian(lambda x: {"c": fnp.exp(1j * x), "r": x * x, "s": x[0] + 2j * x[1]})(x)
-    expected = {
-        "c": np.diag(1j * np.exp(1j * x)),
-        "r": np.diag(2 * x),
-        "s": np.array([1.0, 2j]),
-    }
+    expected = {"c": np.diag(1j * np.exp(1j * x)), "r": np.diag(2 * x), "s": np.array([1.0, 2j])}
     assert_same(found, expected)
 
 

@@ -46,8 +46,7 @@ def read_by_a_pushforward(w: Any) -> Function:
 def read_by_function_and_bwd(w: Any) -> Function:
     f = fg.custom_vjp(lambda x: fnp.sin(x * sum(w)))
     f.defvjp(
-        lambda x: (fnp.sin(x * sum(w)), x),
-        lambda x, ct: (3.0 * ct * sum(w) * fnp.cos(x * sum(w)),),
+        lambda x: (fnp.sin(x * sum(w)), x), lambda x, ct: (3.0 * ct * sum(w) * fnp.cos(x * sum(w)),)
     )
     return f
 
@@ -220,8 +219,7 @@ def test_a_rule_may_look_at_numbers_of_a_batch() -> None:
     """The cotangents of the examples differ, so the rule runs for each answer."""
     looking = fg.custom_vjp(lambda x, w: fnp.sin(x))
     looking.defvjp(
-        lambda x, w: (fnp.sin(x), w),
-        lambda w, ct: (ct * w if ct > 0 else -ct * w * w, 0.0),
+        lambda x, w: (fnp.sin(x), w), lambda w, ct: (ct * w if ct > 0 else -ct * w * w, 0.0)
     )
     weights = fg.tensor([2.0, -3.0, 5.0])
 

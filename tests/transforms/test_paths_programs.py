@@ -100,16 +100,7 @@ def larger_root(b: Any) -> Any:
     return (-b + fnp.sqrt(discriminant)) / (2 * a)
 
 
-PROGRAMS = [
-    bisection,
-    newton,
-    simpson,
-    decision_tree,
-    tax,
-    payoff,
-    bouncing_ball,
-    larger_root,
-]
+PROGRAMS = [bisection, newton, simpson, decision_tree, tax, payoff, bouncing_ball, larger_root]
 
 
 def examples(count: int) -> np.ndarray[Any, Any]:

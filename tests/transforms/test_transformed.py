@@ -212,8 +212,7 @@ def test_a_pullback_inside_of_a_transformation_says_why_it_stays() -> None:
         return pickle.dumps(pullback)
 
     with pytest.raises(
-        fg.errors.FuncgradError,
-        match=r"pullback: .* belongs to a transformation that runs around",
+        fg.errors.FuncgradError, match=r"pullback: .* belongs to a transformation that runs around"
     ):
         fg.grad(f)(X)
 

@@ -273,9 +273,7 @@ class _CorrelationWriter(WindowWriter):
         depth, block = w.channels * w.taps, min(w.count, DEPTH)
         columns = min(panel_vectors(self.site.module), -(-w.filters // self.width)) * self.width
         taps, places, out = self.room(
-            table_taps=depth,
-            table_places=w.count,
-            out=depth * w.filters if w.filters > 1 else 0,
+            table_taps=depth, table_places=w.count, out=depth * w.filters if w.filters > 1 else 0
         )
         scratch = {
             "phases": w.channels * w.channel if w.has_phases else 0,
@@ -332,12 +330,7 @@ class _CorrelationWriter(WindowWriter):
         return lines.address(taps, first, "i64"), self.one.row(target, first, w.filters), count
 
     def _write_example(
-        self,
-        x: str,
-        y: str,
-        rows: tuple[str, str, str | int],
-        tables: tuple[str, str],
-        number: str,
+        self, x: str, y: str, rows: tuple[str, str, str | int], tables: tuple[str, str], number: str
     ) -> None:
         w, lines, one = self.windows, self.lines, self.one
         (taps, target, depth), (places, panel) = rows, tables

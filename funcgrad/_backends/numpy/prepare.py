@@ -40,8 +40,7 @@ def prepared(program: Program, relaxed: bool = False) -> Program:
         another order.
     """
     rewritten = with_programs_inside(
-        tried(_without_calls, program),
-        lambda body: prepared(optimize(body, relaxed), relaxed),
+        tried(_without_calls, program), lambda body: prepared(optimize(body, relaxed), relaxed)
     )
     formulas = bodies_for(rewritten, _is_evaluated_by_formula)
     if rewritten is not program:

@@ -91,11 +91,7 @@ NONE: Final = Scalars(MappingProxyType({}), frozenset(), frozenset(), frozenset(
 """The value for a program in which no equation runs on Python numbers."""
 
 
-def scalars_of(
-    program: Program,
-    written: Collection[int] = (),
-    loops: bool = False,
-) -> Scalars:
+def scalars_of(program: Program, written: Collection[int] = (), loops: bool = False) -> Scalars:
     """Choose the equations of a program that run on Python numbers.
 
     Parameters

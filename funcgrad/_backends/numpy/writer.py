@@ -54,10 +54,7 @@ memory, and one over 100 elements takes 5 % less time. Smaller arrays are not wo
 
 
 def numpy_source(
-    program: Program,
-    lines: bool = False,
-    floats: bool = True,
-    raises: bool = True,
+    program: Program, lines: bool = False, floats: bool = True, raises: bool = True
 ) -> Source:
     """Write a program as NumPy source.
 
@@ -83,11 +80,7 @@ class _Writer:
     """Writes the lines of one program: the module's function, or the body of a loop or branch."""
 
     def __init__(
-        self,
-        module: Module,
-        program: Program,
-        is_inside: bool = True,
-        raises: bool = True,
+        self, module: Module, program: Program, is_inside: bool = True, raises: bool = True
     ) -> None:
         self.module = module
         self.program = program = written_out(program)

@@ -23,13 +23,7 @@ from funcgrad._backends.xla.host_calls import HostCalls
 from funcgrad._backends.xla.xla_algebra import XlaAlgebra, raises_integers
 from funcgrad._backends.xla.xla_folds import multiplied, reduced, scanned
 from funcgrad._backends.xla.xla_forms import by_form
-from funcgrad._backends.xla.xla_loops import (
-    Outcome,
-    chosen,
-    is_guarded,
-    looped,
-    stays_on_host,
-)
+from funcgrad._backends.xla.xla_loops import Outcome, chosen, is_guarded, looped, stays_on_host
 from funcgrad._backends.xla.xla_matrices import from_factors
 from funcgrad._backends.xla.xla_places import gathered, scattered
 from funcgrad._backends.xla.xla_writer import UntranslatableError, XlaWriter

@@ -54,11 +54,7 @@ _LAX: Final[Mapping[str, str]] = MappingProxyType(
 """Functions of NumPy's that ``jax.lax`` has under another name."""
 
 _BOOLEAN: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "absolute": "abs",
-        "maximum": "bitwise_or",
-        "minimum": "bitwise_and",
-    }
+    {"absolute": "abs", "maximum": "bitwise_or", "minimum": "bitwise_and"}
 )
 """Functions of NumPy's that booleans have under other names."""
 

@@ -129,65 +129,52 @@ def _convolved(
 
 def _by_rows(writer: XlaWriter, form: RowProducts, operands: Sequence[Array], spec: Spec) -> Array:
     """Products with the nonzeros of a sparse matrix, gathered and added by rows."""
-    if spec.dtype == _BOOL:  # a number of products of True
-        spec = Spec(spec.shape, _INT64)
-    lax = writer.lax
-    numbers = {
+    jnp, result = writer.jax.numpy, form.arrays[2]
+    dtype = _INT64 if spec.dtype == _BOOL else spec.dtype  # a number of products of True
+    axis = len(spec.shape) - (1 if result == "d" else 2)
+    places = {
         "x": np.asarray(form.indices, np.int64),
         "y": np.repeat(np.arange(len(form.indptr) - 1), np.diff(form.indptr)),
     }
-    named = dict(
-        zip(form.arrays[:2], [writer.cast_to(x, spec.dtype) for x in operands], strict=True)
-    )
-    result = form.arrays[2]
-    if not numbers["x"].size or not prod(spec.shape):
-        return np.zeros(spec.shape, spec.dtype)
-    stack = spec.shape[: len(spec.shape) - (1 if result == "d" else 2)]
-    product = None
-    for name, x in named.items():
-        core = 1 if name == "d" else 2
-        x = writer.expanded(x, (*stack, *x.shape[len(x.shape) - core :]))
+    if not places["x"].size or not prod(spec.shape):
+        return np.zeros(spec.shape, dtype)
+    terms = []
+    for name, operand in zip(form.arrays[:2], operands, strict=True):
+        x = writer.cast_to(operand, dtype)
         if name == "d":
-            term = lax.expand_dims(x, [len(x.shape)])
+            terms.append(jnp.expand_dims(x, -1))
         else:
-            term = writer.jax.numpy.take(x, numbers[name], axis=len(stack), mode="clip")
-        if product is None:
-            product = term
-            continue
-        shape = np.broadcast_shapes(product.shape, term.shape)
-        product = lax.mul(writer.expanded(product, shape), writer.expanded(term, shape))
+            terms.append(jnp.take(x, places[name], axis=-2, mode="clip"))
+    product = jnp.multiply(*terms)
     if result == "d":
-        return lax.reduce_sum(product, [len(stack) + 1])
-    zeros = writer.jax.numpy.zeros(spec.shape, spec.dtype)
-    at = (*[slice(None)] * len(stack), numbers[result])
-    return zeros.at[at].add(product, indices_are_sorted=result == "y", mode="promise_in_bounds")
+        return jnp.sum(product, axis=-1)
+    at = (*[slice(None)] * axis, places[result])
+    product = jnp.broadcast_to(product, (*spec.shape[:axis], *product.shape[-2:]))
+    return (
+        jnp.zeros(spec.shape, dtype)
+        .at[at]
+        .add(product, indices_are_sorted=result == "y", mode="promise_in_bounds")
+    )
 
 
 _TRANSFORMS: Final[Mapping[str, str]] = MappingProxyType(
-    {"fft": "FFT", "ifft": "IFFT", "rfft_n_even": "RFFT", "rfft_n_odd": "RFFT", "irfft": "IRFFT"}
+    {"fft": "fft", "ifft": "ifft", "rfft_n_even": "rfft", "rfft_n_odd": "rfft", "irfft": "irfft"}
 )
 
 
 def _along(writer: XlaWriter, form: AlongAxis, x: Array, spec: Spec) -> Array:
     """A Fourier transform along an axis."""
-    lax, name = writer.lax, _TRANSFORMS.get(form.ufunc.__name__)
+    name = _TRANSFORMS.get(form.ufunc.__name__)
     if name is None or 0 in (*x.shape, *spec.shape):
         raise UntranslatableError("XLA has no such transform")
-    complex_dtype = np.result_type(spec.dtype, np.complex64)
-    if name == "RFFT":
-        x = writer.cast_to(x, complex_dtype.type(0).real.dtype)
-    else:
-        x = writer.cast_to(x, complex_dtype)
-    last = len(x.shape) - 1
-    order = [*[a for a in range(last + 1) if a != form.axis], form.axis]
-    size = x.shape[form.axis] if name == "RFFT" else spec.shape[form.axis]
-    out = lax.fft(writer.permuted(x, order), name, (size,))
-    number = form.number * (size if name in ("IFFT", "IRFFT") else 1)
+    dtype = np.result_type(spec.dtype, np.complex64)
+    x = writer.cast_to(x, dtype.type(0).real.dtype if name == "rfft" else dtype)
+    size = x.shape[form.axis] if name == "rfft" else spec.shape[form.axis]
+    out = getattr(writer.jax.numpy.fft, name)(x, size, form.axis)
+    number = form.number * (size if name in ("ifft", "irfft") else 1)
     if number != 1:
-        out = lax.mul(out, out.dtype.type(number))
-    return writer.cast_to(
-        writer.permuted(out, [order.index(a) for a in range(last + 1)]), spec.dtype
-    )
+        out = out * out.dtype.type(number)
+    return writer.cast_to(out, spec.dtype)
 
 
 def _summed(

@@ -23,20 +23,21 @@ def from_factors(
     writer: XlaWriter, form: Factorization, operands: Sequence[Array], results: Sequence[Spec]
 ) -> tuple[list[Array], Array]:
     """The results of factors of the first operand."""
-    lax, dtype = writer.lax, np.result_type(*[spec.dtype for spec in results], operands[0].dtype)
+    jnp, dtype = writer.jax.numpy, np.result_type(*[r.dtype for r in results], operands[0].dtype)
     dtype = _WIDER if dtype.char not in "fdFD" else dtype
     a, *others = [writer.cast_to(x, dtype) for x in operands]
     if 0 in (*a.shape, *[n for x in others for n in x.shape]):
         raise UntranslatableError("it has no elements")
     if form.bands == (1, 1) and form.makes is FromFactors.SOLUTIONS:
         out = _tridiagonal(writer, a, others[0])
-        return _or_nan(writer, form, [out], _finite(writer, out, 2))  # singular matrices give NaN
+        ok = jnp.isfinite(out).all((-2, -1))  # singular matrices give NaN
+        return _or_nan(writer, form, [out], ok)
     if form.bands is not None:
         a = _dense(writer, a, *form.bands)
     solve, diagonal, factor, sign = _factors(writer, form, a)
-    good = lax.reduce_and(lax.ne(diagonal, dtype.type(0)), [diagonal.ndim - 1])
+    ok = (diagonal != 0).all(-1)
     if form.factors is Factors.SQUARE_ROOT:
-        good = lax.bitwise_and(good, _finite(writer, diagonal, 1))
+        ok &= jnp.isfinite(diagonal).all(-1)
     n = a.shape[-1]
     match form.makes:
         case FromFactors.SOLUTIONS:
@@ -46,47 +47,31 @@ def from_factors(
         case FromFactors.FACTOR:
             outs = [factor()]
         case FromFactors.DETERMINANT:
-            outs = [lax.mul(sign, lax.reduce_prod(diagonal, [diagonal.ndim - 1]))]
+            outs = [sign * jnp.prod(diagonal, axis=-1)]
         case _:
-            last = [diagonal.ndim - 1]
-            outs = [
-                lax.mul(sign, lax.reduce_prod(lax.sign(diagonal), last)),
-                lax.reduce_sum(lax.log(lax.abs(diagonal)), last),
-            ]
-    return _or_nan(writer, form, outs, good)
+            size = jnp.sum(jnp.log(jnp.abs(diagonal)), axis=-1)
+            outs = [sign * jnp.prod(jnp.sign(diagonal), axis=-1), size]
+    return _or_nan(writer, form, outs, ok)
 
 
 def _or_nan(
-    writer: XlaWriter, form: Factorization, outs: Sequence[Array], good: Array
+    writer: XlaWriter, form: Factorization, outs: list[Array], ok: Array
 ) -> tuple[list[Array], Array]:
     """The results, NaN for matrices without factors if these raise no error; and whether all
     matrices have factors."""
-    lax = writer.lax
+    jnp = writer.jax.numpy
     if not form.raises:
+        nans = [complex(np.nan, np.nan) if out.dtype.kind == "c" else np.nan for out in outs]
         outs = [
-            lax.select(
-                writer.expanded(lax.expand_dims(good, [good.ndim, good.ndim + 1]), out.shape),
-                out,
-                lax.full_like(out, complex(np.nan, np.nan) if out.dtype.kind == "c" else np.nan),
-            )
-            for out in outs
+            jnp.where(jnp.expand_dims(ok, [*range(ok.ndim, out.ndim)]), out, out.dtype.type(nan))
+            for out, nan in zip(outs, nans, strict=True)
         ]
-    return [*outs], lax.reduce_and(good, _axes(good))
-
-
-def _axes(x: Array) -> list[int]:
-    return [*range(len(x.shape))]
-
-
-def _finite(writer: XlaWriter, x: Array, core: int) -> Array:
-    """Whether all numbers are finite, over the last axes."""
-    real = writer.lax.real(x) if x.dtype.kind == "c" else x
-    return writer.lax.reduce_and(writer.lax.is_finite(real), _axes(x)[-core:])
+    return outs, jnp.all(ok)
 
 
 def _factors(writer: XlaWriter, form: Factorization, a: Array) -> tuple[Any, Array, Any, Array]:
     """The solver, the pivots, the factor, and the sign of the exchanges of rows."""
-    linalg, lax = writer.lax.linalg, writer.lax
+    linalg, jnp = writer.lax.linalg, writer.jax.numpy
 
     def solved(triangle: Array, b: Array, **options: Any) -> Array:
         stack = np.broadcast_shapes(triangle.shape[:-2], b.shape[:-2])
@@ -95,7 +80,7 @@ def _factors(writer: XlaWriter, form: Factorization, a: Array) -> tuple[Any, Arr
 
     if form.factors is Factors.TRIANGLE:
         options = {"lower": form.lower, "unit_diagonal": form.unit_diagonal}
-        pivots = lax.full(a.shape[:-1], 1, a.dtype) if form.unit_diagonal else _diagonal(writer, a)
+        pivots = jnp.ones(a.shape[:-1], a.dtype) if form.unit_diagonal else _diagonal(writer, a)
         return (lambda b: solved(a, b, **options)), pivots, None, a.dtype.type(1)
     if form.factors is Factors.SQUARE_ROOT:
         if not form.lower:
@@ -110,26 +95,19 @@ def _factors(writer: XlaWriter, form: Factorization, a: Array) -> tuple[Any, Arr
             return root if form.lower else _adjoint(writer, root)
 
         pivots = _diagonal(writer, root)
-        return by_root, lax.mul(pivots, pivots), factor, a.dtype.type(1)
+        return by_root, pivots * pivots, factor, a.dtype.type(1)
     both, exchanged, order = linalg.lu(a)
 
     def by_elimination(b: Array) -> Array:
         stack = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
         b = writer.expanded(b, (*stack, *b.shape[-2:]))
-        rows = writer.expanded(lax.expand_dims(order, [order.ndim]), b.shape)
-        moved = writer.jax.numpy.take_along_axis(b, rows, axis=-2, mode="promise_in_bounds")
+        rows = writer.expanded(order[..., None], b.shape)
+        moved = jnp.take_along_axis(b, rows, axis=-2, mode="promise_in_bounds")
         half = solved(both, moved, lower=True, unit_diagonal=True)
         return solved(both, half, lower=False)
 
-    still = np.arange(exchanged.shape[-1], dtype=np.int32)
-    swaps = lax.reduce_sum(
-        lax.convert_element_type(
-            lax.ne(exchanged, writer.expanded(still, exchanged.shape)), np.int32
-        ),
-        [exchanged.ndim - 1],
-    )
-    odd = lax.convert_element_type(lax.rem(swaps, swaps.dtype.type(2)), a.dtype)
-    sign = lax.sub(a.dtype.type(1), lax.add(odd, odd))
+    swaps = jnp.sum(exchanged != np.arange(exchanged.shape[-1]), axis=-1)
+    sign = (1 - 2 * (swaps % 2)).astype(a.dtype)
 
     def lower_or_upper() -> Array:
         raise UntranslatableError("it returns factors of an elimination")
@@ -138,47 +116,30 @@ def _factors(writer: XlaWriter, form: Factorization, a: Array) -> tuple[Any, Arr
 
 
 def _diagonal(writer: XlaWriter, a: Array) -> Array:
-    n = a.shape[-1]
-    flat = writer.reshaped(a, (*a.shape[:-2], n * n))
-    return writer.sliced(flat, len(a.shape) - 2, 0, n, n + 1)
+    return writer.jax.numpy.diagonal(a, axis1=-2, axis2=-1)
 
 
 def _adjoint(writer: XlaWriter, a: Array) -> Array:
-    axes = _axes(a)
-    turned = writer.permuted(a, [*axes[:-2], axes[-1], axes[-2]])
-    return writer.lax.conj(turned) if a.dtype.kind == "c" else turned
+    return writer.jax.numpy.conj(writer.jax.numpy.matrix_transpose(a))
 
 
 def _tridiagonal(writer: XlaWriter, bands: Array, b: Array) -> Array:
     """The solution for a matrix of three diagonals, by elimination that exchanges rows."""
-    lax, last = writer.lax, len(bands.shape) - 2
+    jnp = writer.jax.numpy
     stack = np.broadcast_shapes(bands.shape[:-2], b.shape[:-2])
-    b = writer.expanded(b, (*stack, *b.shape[-2:]))
-    rows = [
-        writer.reshaped(writer.sliced(bands, last, k, 1), (*bands.shape[:-2], bands.shape[-1]))
-        for k in range(3)
-    ]
-    upper, diagonal, lower = [writer.expanded(row, (*stack, bands.shape[-1])) for row in rows]
-    none = [(0, 0, 0)] * len(stack)
-    zero = bands.dtype.type(0)
-    before = lax.pad(lower, zero, [*none, (1, -1, 0)])  # by the row in which an element is
-    behind = lax.pad(upper, zero, [*none, (-1, 1, 0)])
-    return lax.linalg.tridiagonal_solve(before, diagonal, behind, b)
+    b, bands = [jnp.broadcast_to(x, (*stack, *x.shape[-2:])) for x in (b, bands)]
+    upper, diagonal, lower = [bands[..., k, :] for k in range(3)]
+    before, behind = jnp.roll(lower, 1, -1), jnp.roll(upper, -1, -1)  # by an element's row
+    return writer.lax.linalg.tridiagonal_solve(
+        before.at[..., 0].set(0), diagonal, behind.at[..., -1].set(0), b
+    )
 
 
 def _dense(writer: XlaWriter, bands: Array, lower: int, upper: int) -> Array:
     """The matrix whose diagonals are the rows of ``bands``, see ``Factorization``."""
-    n, stack = bands.shape[-1], bands.shape[:-2]
+    jnp, n = writer.jax.numpy, bands.shape[-1]
     rows, columns = np.indices((n, n))
     places = upper + rows - columns
     inside = (places >= 0) & (places <= lower + upper)
-    flat = writer.reshaped(bands, (*stack, bands.shape[-2] * n))
-    numbers = np.where(inside, places * n + columns, 0).reshape(n * n)
-    entries = writer.lax.GatherDimensionNumbers(
-        offset_dims=tuple(range(len(stack))),
-        collapsed_slice_dims=(len(stack),),
-        start_index_map=(len(stack),),
-    )
-    out = writer.lax.gather(flat, numbers[:, None], entries, (*stack, 1), mode="promise_in_bounds")
-    out = writer.reshaped(out, (*stack, n, n))
-    return writer.lax.select(writer.expanded(inside, out.shape), out, writer.lax.full_like(out, 0))
+    at = (..., np.where(inside, places, 0), columns)
+    return jnp.where(inside, jnp.asarray(bands).at[at].get(mode="promise_in_bounds"), 0)

@@ -98,14 +98,7 @@ class XlaWriter:
 
     def expanded(self, x: Array, shape: Shape) -> Array:
         """Broadcast an array to a shape."""
-        if x.shape == shape:
-            return x
-        axes = range(len(shape) - len(x.shape), len(shape))
-        if any(n != shape[a] for n, a in zip(x.shape, axes, strict=True)):
-            whole = [a for n, a in zip(x.shape, axes, strict=True) if n == shape[a]]
-            sizes = tuple([shape[a] for a in whole])
-            return self.lax.broadcast_in_dim(self.reshaped(x, sizes), shape, whole)
-        return self.lax.broadcast_in_dim(x, shape, [*axes])
+        return x if x.shape == shape else self.jax.numpy.broadcast_to(x, shape)
 
     def sliced(self, x: Array, axis: int, start: int, count: int, step: int = 1) -> Array:
         """Take some elements along an axis; the step may be negative."""

@@ -1,3 +1,1 @@
 """The operations behind ``funcgrad.scipy.special``, a file for each family."""
-
-__all__: list[str] = []

@@ -16,8 +16,6 @@ from funcgrad._core.trace import Value, bind1
 from funcgrad._primitives.elementwise import combined, edges, elementwise
 from funcgrad._primitives.special_functions.scipys import in_precision, scipy_special
 
-__all__ = ["airy_ai", "airy_ai_slope", "airy_bi", "airy_bi_slope"]
-
 _SAMPLES = combined(
     lambda: [
         Sample((np.array([-4.1, -0.3, 2.6]),)),

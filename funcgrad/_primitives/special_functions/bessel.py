@@ -46,12 +46,6 @@ from funcgrad._primitives.special_functions.scipys import (
 )
 from funcgrad.errors import DifferentiationError
 
-__all__ = [
-    "hankel1", "hankel2", "i0", "i0e", "i1", "i1e", "iv", "iv_in_order", "ive", "ive_derivative",
-    "j0", "j1", "jv", "jv_in_order", "k0", "k0e", "k1", "k1e", "kv", "kv_in_order", "kve",
-    "kve_derivative", "y0", "y1", "yv", "yv_in_order",
-]  # fmt: skip
-
 Array = np.ndarray[Any, Any]
 Orders = tuple[int, int]
 Samples = Callable[[], Iterable[Sample]]
@@ -189,7 +183,7 @@ _POINTS = combined(
 )
 _ORDERED = combined(_POINTS, order=1)
 _COMPLEX = lambda: [  # noqa: E731 - as the makers of samples are
-    Sample((np.array([0, 1, 2]), np.array([0.5 + 0.4j, 1.5 - 0.3j, 2.0j + 0.6]))),
+    Sample((np.array([0, 1, 2]), np.array([0.5 + 0.4j, 1.5 - 0.3j, 2.0j + 0.6])))
 ]
 
 

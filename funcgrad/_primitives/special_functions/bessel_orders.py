@@ -21,8 +21,6 @@ import numpy as np
 from funcgrad._primitives.special_functions.quadrature import GRADED, NOTHING_LEFT, integral
 from funcgrad.errors import DifferentiationError
 
-__all__ = ["i_in_order", "j_in_order", "k_in_order", "y_in_order"]
-
 Array = np.ndarray[Any, Any]
 Orders = tuple[int, int]
 

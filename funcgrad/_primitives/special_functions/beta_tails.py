@@ -27,8 +27,6 @@ from funcgrad._primitives.special_functions.quadrature import GRADED, in_parts, 
 from funcgrad._primitives.special_functions.scipys import in_double, scipy_special
 from funcgrad._primitives.transcendental import log1p
 
-__all__ = ["beta_tail", "log_betainc_factor"]
-
 Array = np.ndarray[Any, Any]
 Powers = tuple[int, int, int]
 

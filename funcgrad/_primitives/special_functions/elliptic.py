@@ -21,15 +21,6 @@ from funcgrad._primitives.special_functions.scipys import (
     scipy_special,
 )
 
-__all__ = [
-    "ellipe",
-    "ellipe_derivative",
-    "ellipk",
-    "ellipk_derivative",
-    "ellipkm1",
-    "ellipkm1_derivative",
-]
-
 Array = np.ndarray[Any, Any]
 
 _SERIES: Final = 0.6
@@ -128,9 +119,7 @@ def _of_complement(p: Array, order: int) -> Array:
 
 
 _NEAR_ONE = combined(
-    reals(0.1, 3),
-    edges(0.01, 1.0, smooth=True),
-    edges(0.0, 1e-300, 1e-9, -1.0, np.inf, np.nan),
+    reals(0.1, 3), edges(0.01, 1.0, smooth=True), edges(0.0, 1e-300, 1e-9, -1.0, np.inf, np.nan)
 )
 ellipkm1_derivative: Primitive = elementwise(
     "ellipkm1_derivative",

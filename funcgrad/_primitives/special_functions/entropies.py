@@ -35,17 +35,6 @@ from funcgrad._primitives.special import DOUBLE, real_operand
 from funcgrad._primitives.special_functions.scipys import evaluated_quietly
 from funcgrad._primitives.transcendental import log1p
 
-__all__ = [
-    "entr",
-    "kl_div",
-    "log_ratio",
-    "ratio_or_zero",
-    "rel_entr",
-    "relative_excess",
-    "xlog1py",
-    "xlogy",
-]
-
 
 def _common(m: Algebra, x: Value, y: Value) -> tuple[Value, Value]:
     """Arguments in the floating-point dtype that they have in common; integers are float64."""
@@ -187,10 +176,7 @@ log_ratio: Primitive = elementwise(
     "log_ratio",
     evaluated_quietly(_log_ratio(_quick_log_of_quotient)),
     formula=_log_ratio(_log_of_quotient),
-    partials=(
-        lambda _, x, _y: bind2(divide, 1, x),
-        lambda _, _x, y: -bind2(divide, 1, y),
-    ),
+    partials=(lambda _, x, _y: bind2(divide, 1, x), lambda _, _x, y: -bind2(divide, 1, y)),
     samples=combined(
         reals(0.5, 3, 2),
         edges((1.0, 1.0), (1e-200, 1e200), (1.0, 1 + 1e-9), smooth=True),

@@ -34,20 +34,6 @@ from funcgrad._primitives.special_functions.scipys import (
 )
 from funcgrad._primitives.transcendental import exp
 
-__all__ = [
-    "dawsn",
-    "dawsn_derivative",
-    "erf_of_complex",
-    "erfc_of_complex",
-    "erfcinv",
-    "erfcx",
-    "erfcx_derivative",
-    "erfi",
-    "erfinv",
-    "log_ndtr",
-    "ndtri_exp",
-]
-
 Array = np.ndarray[Any, Any]
 
 _UNIT: Final = 2 / math.sqrt(math.pi)

@@ -34,8 +34,6 @@ from funcgrad._primitives.special_functions.scipys import (
 )
 from funcgrad._primitives.transcendental import exp
 
-__all__ = ["exp1", "expi", "expn", "exponential_moment", "exprel"]
-
 Array = np.ndarray[Any, Any]
 
 _MANY: Final = 1e9

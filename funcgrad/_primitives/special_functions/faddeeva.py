@@ -30,8 +30,6 @@ from funcgrad._primitives.special_functions.scipys import (
     scipy_special,
 )
 
-__all__ = ["owens_t", "voigt_profile", "wofz", "wofz_derivative"]
-
 Array = np.ndarray[Any, Any]
 
 _FAR: Final = 7.0
@@ -96,7 +94,7 @@ _PLANE = combined(
         Sample((0.7,)),
         Sample((np.zeros((0, 2)),)),
         Sample((np.array([0.5 + 0.4j, 3 - 2j, 20 + 5j, 12 - 0.3j])[::-1],)),
-    ],
+    ]
 )
 wofz_derivative: Primitive = elementwise(
     "wofz_derivative",

@@ -20,14 +20,7 @@ import numpy as np
 from funcgrad._core.primitive import Kinks, Primitive
 from funcgrad._core.structure.structures import OWNS, TRANSCENDENTAL, UNEVEN
 from funcgrad._core.trace import Value, bind1, bind2
-from funcgrad._primitives.elementwise import (
-    combined,
-    divide,
-    edges,
-    elementwise,
-    log,
-    reals,
-)
+from funcgrad._primitives.elementwise import combined, divide, edges, elementwise, log, reals
 from funcgrad._primitives.logic import isfinite
 from funcgrad._primitives.selection import where
 from funcgrad._primitives.special_functions.gammas import psi
@@ -41,8 +34,6 @@ from funcgrad._primitives.special_functions.incomplete_gammas import (
 )
 from funcgrad._primitives.special_functions.quadrature import EVEN, GRADED, in_parts, integral
 from funcgrad._primitives.special_functions.scipys import in_double, scipy_special
-
-__all__ = ["gamma_tail", "log_gammainc", "log_gammaincc"]
 
 Array = np.ndarray[Any, Any]
 

@@ -42,29 +42,9 @@ from funcgrad._primitives.special_functions.zetas import zeta
 from funcgrad._primitives.structural import cast
 from funcgrad._primitives.transcendental import cos
 
-__all__ = [
-    "beta",
-    "betaln",
-    "binom",
-    "gamma",
-    "gammaln",
-    "gammasgn",
-    "log_rising",
-    "loggamma",
-    "poch",
-    "polygamma",
-    "polygamma_rise",
-    "psi",
-    "rgamma",
-]
-
 Array = np.ndarray[Any, Any]
 
-_LINE = combined(
-    reals(0.3, 4),
-    reals(-2.9, -2.1),
-    edges(-np.inf, -1.0, 0.0, 200.0, np.inf, np.nan),
-)
+_LINE = combined(reals(0.3, 4), reals(-2.9, -2.1), edges(-np.inf, -1.0, 0.0, 200.0, np.inf, np.nan))
 
 # Polygamma functions: the derivatives of the logarithm of the gamma function.
 
@@ -259,10 +239,7 @@ gamma: Primitive = evaluated_by_scipy(
     kinks=AT_POLES_OF_GAMMA,
 )
 gammaln: Primitive = evaluated_by_scipy(
-    "gammaln",
-    partials=(lambda _, x: bind1(psi, x),),
-    samples=_LINE,
-    kinks=AT_POLES_OF_GAMMA,
+    "gammaln", partials=(lambda _, x: bind1(psi, x),), samples=_LINE, kinks=AT_POLES_OF_GAMMA
 )
 
 
@@ -278,10 +255,7 @@ loggamma: Primitive = evaluated_by_scipy(
     kinks=POSITIVE,
 )
 gammasgn: Primitive = evaluated_by_scipy(
-    "gammasgn",
-    partials=None,
-    samples=_LINE,
-    kinks=AT_POLES_OF_GAMMA,
+    "gammasgn", partials=None, samples=_LINE, kinks=AT_POLES_OF_GAMMA
 )
 
 

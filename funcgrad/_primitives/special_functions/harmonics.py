@@ -16,8 +16,6 @@ from funcgrad._primitives.selection import maximum, where
 from funcgrad._primitives.special_functions.scipys import evaluated_by_scipy
 from funcgrad._primitives.transcendental import cos, sin, sqrt
 
-__all__ = ["sph_harm_y"]
-
 
 def _to_theta(_: Value, n: Value, m: Value, theta: Value, phi: Value) -> Value:
     """The ladder operators, which stay finite at the poles (DLMF 14.30 and 14.10).
@@ -49,7 +47,7 @@ sph_harm_y: Primitive = evaluated_by_scipy(
             ),
             # At the poles, where powers of abs(sin(theta)) have kinks.
             Sample((2, 0, np.array([0.0, np.pi]), np.array([0.3, 0.4])), smooth=False),
-        ],
+        ]
     ),
     kinks=Kinks(lambda n, m, theta, phi: unless(m % 2 == 0, bind1(sin, theta))),
 )

@@ -18,8 +18,6 @@ from funcgrad._primitives.kinks import from_poles_of_gamma, if_real, is_complex,
 from funcgrad._primitives.selection import where
 from funcgrad._primitives.special_functions.scipys import evaluated_by_scipy, no_derivative
 
-__all__ = ["hyp0f1", "hyp1f1", "hyp2f1", "hyperu"]
-
 _REMEDY = "Hold it constant with fg.stop_gradient, or write its series, which fg differentiates."
 
 
@@ -47,7 +45,7 @@ hyp0f1: Primitive = evaluated_by_scipy(
             Sample((np.array(2), np.array(0.3))),
             Sample((np.array([[1], [3]]), np.linspace(0.1, 0.9, 6)[::-2])),
             Sample((np.zeros((0, 2), np.int64), np.zeros(2))),
-        ],
+        ]
     ),
     kinks=Kinks(lambda v, z: from_poles_of_gamma(v)),
 )
@@ -65,7 +63,7 @@ hyp1f1: Primitive = evaluated_by_scipy(
             Sample((np.array(2), np.array(3), np.array(0.3))),
             Sample((np.array([[1], [3]]), 2, np.linspace(0.1, 0.9, 6)[::-2])),
             Sample((np.zeros((0, 2), np.int64), 1, np.zeros(2))),
-        ],
+        ]
     ),
     kinks=Kinks(lambda a, b, z: from_poles_of_gamma(b)),
 )
@@ -84,7 +82,7 @@ hyp2f1: Primitive = evaluated_by_scipy(
             Sample((np.array(2), np.array(1), np.array(3), np.array(0.3))),
             Sample((np.array([[1], [3]]), 2, 3, np.linspace(0.1, 0.9, 6)[::-2])),
             Sample((np.zeros((0, 2), np.int64), 1, 2, np.zeros(2))),
-        ],
+        ]
     ),
     kinks=Kinks(
         lambda a, b, c, z: (from_poles_of_gamma(c), 1.0 if not is_complex(z) else to_cut(1 - z)),
@@ -104,7 +102,7 @@ hyperu: Primitive = evaluated_by_scipy(
             Sample((2, 3, 0.3)),
             Sample((np.array([[1], [3]]), 2, np.linspace(0.1, 0.9, 6)[::-2])),
             Sample((np.zeros((0, 2), np.int64), 1, np.ones(2))),
-        ],
+        ]
     ),
     kinks=Kinks(domain=lambda a, b, x: x),
 )

@@ -35,15 +35,6 @@ from funcgrad._primitives.special_functions.scipys import (
     scipy_special,
 )
 
-__all__ = [
-    "beta_density",
-    "betainc",
-    "betainc_in_shapes",
-    "betaincc",
-    "betainccinv",
-    "betaincinv",
-]
-
 Array = np.ndarray[Any, Any]
 Orders = tuple[int, int]
 
@@ -377,9 +368,7 @@ beta_density: Primitive = elementwise(
     "beta_density",
     in_double("beta_density", _density),
     partials=(_higher("density", 1, 0), _higher("density", 0, 1), _density_to_x),
-    samples=lambda: [
-        *combined(_TRIPLES, orders=(0, 0))(),
-    ],
+    samples=lambda: [*combined(_TRIPLES, orders=(0, 0))()],
     traits=TRANSCENDENTAL | OWNS,
     kinks=Kinks(domain=lambda a, b, x, **_: (a, b, x, 1 - x)),
 )

@@ -40,15 +40,6 @@ from funcgrad._primitives.special_functions.scipys import (
 )
 from funcgrad._primitives.transcendental import exp, sqrt
 
-__all__ = [
-    "gamma_density",
-    "gammainc",
-    "gammainc_in_shape",
-    "gammaincc",
-    "gammainccinv",
-    "gammaincinv",
-]
-
 Array = np.ndarray[Any, Any]
 
 _STIRLING: Final = 16.0
@@ -238,14 +229,8 @@ def _density_to_x(y: Value, a: Value, x: Value, order: int) -> Value:
 gamma_density: Primitive = elementwise(
     "gamma_density",
     in_double("gamma_density", _density_in_shape),
-    partials=(
-        lambda _, a, x, order: gamma_density(a, x, order=order + 1),
-        _density_to_x,
-    ),
-    samples=lambda: [
-        *combined(_PAIRS, order=0)(),
-        *combined(_PAIRS, order=1)(),
-    ],
+    partials=(lambda _, a, x, order: gamma_density(a, x, order=order + 1), _density_to_x),
+    samples=lambda: [*combined(_PAIRS, order=0)(), *combined(_PAIRS, order=1)()],
     traits=TRANSCENDENTAL | OWNS,
     kinks=Kinks(domain=lambda a, x, order: (a, x)),
 )

@@ -21,13 +21,7 @@ from funcgrad._core.structure.structures import OWNS, TRANSCENDENTAL
 from funcgrad._core.trace import Value, bind1, bind2
 from funcgrad._primitives.cardinal_sine import sinc
 from funcgrad._primitives.complexes import imag, join_parts, real
-from funcgrad._primitives.elementwise import (
-    combined,
-    divide,
-    edges,
-    elementwise,
-    log,
-)
+from funcgrad._primitives.elementwise import combined, divide, edges, elementwise, log
 from funcgrad._primitives.kinks import POSITIVE, distance_to_cut, is_complex
 from funcgrad._primitives.logic import isinf
 from funcgrad._primitives.rounding import fmod
@@ -40,16 +34,6 @@ from funcgrad._primitives.special_functions.scipys import (
     scipy_special,
 )
 from funcgrad._primitives.transcendental import cos, cosh, sin, sinh
-
-__all__ = [
-    "cosine_integral",
-    "fresnel_cosine",
-    "fresnel_sine",
-    "hyperbolic_cosine_integral",
-    "hyperbolic_sine_integral",
-    "sine_integral",
-    "spence",
-]
 
 _POSITIVE = combined(
     lambda: [

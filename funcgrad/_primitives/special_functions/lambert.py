@@ -26,8 +26,6 @@ from funcgrad._primitives.kinks import distance_to_cut, is_complex, negative_axi
 from funcgrad._primitives.special_functions.scipys import evaluated_by_scipy, scipy_special
 from funcgrad._primitives.transcendental import exp
 
-__all__ = ["lambertw", "odds_to_share", "wrightomega"]
-
 
 def _lambertw(z: Raw, k: int, tol: float) -> Raw:
     """In the precision of z: SciPy's result is complex128 whatever that is."""

@@ -26,8 +26,6 @@ from funcgrad._primitives.special import real_operand
 from funcgrad._primitives.special_functions.scipys import evaluated_quietly
 from funcgrad._primitives.transcendental import tanh
 
-__all__ = ["log_expit", "log_expit_slope", "logit"]
-
 
 def _logit(m: Algebra, p: Value) -> Value:
     p = real_operand(m, p, "logit")

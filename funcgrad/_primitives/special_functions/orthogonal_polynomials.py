@@ -19,17 +19,6 @@ from funcgrad._primitives.elementwise import combined
 from funcgrad._primitives.selection import maximum, where
 from funcgrad._primitives.special_functions.scipys import evaluated_by_scipy, no_derivative
 
-__all__ = [
-    "eval_chebyt",
-    "eval_chebyu",
-    "eval_gegenbauer",
-    "eval_genlaguerre",
-    "eval_hermite",
-    "eval_hermitenorm",
-    "eval_jacobi",
-    "eval_legendre",
-]
-
 _REMEDY = "Hold it constant with fg.stop_gradient."
 Slope = Callable[..., Value]
 
@@ -59,7 +48,7 @@ def _family(name: str, parameters: tuple[int, ...], slope: Slope) -> Primitive:
                 Sample((3, *parameters, 0.4)),
                 Sample((np.array([[1], [5]]), *parameters, np.array([-2.0, 1.0, 0.3])[::-2])),
                 Sample((np.zeros((0, 2), np.int64), *parameters, np.ones(2))),
-            ],
+            ]
         ),
     )
 
@@ -69,9 +58,7 @@ def _lowered(slope: Slope, _: Value, n: Value, *arguments: Value) -> Value:
 
 
 eval_jacobi: Primitive = _family(
-    "eval_jacobi",
-    (1, 2),
-    lambda m, a, b, x: (m + a + b + 2) / 2 * eval_jacobi(m, a + 1, b + 1, x),
+    "eval_jacobi", (1, 2), lambda m, a, b, x: (m + a + b + 2) / 2 * eval_jacobi(m, a + 1, b + 1, x)
 )
 eval_gegenbauer: Primitive = _family(
     "eval_gegenbauer", (2,), lambda m, a, x: 2 * a * eval_gegenbauer(m, a + 1, x)

@@ -19,8 +19,6 @@ from funcgrad._primitives.elementwise import combined, edges, elementwise, reals
 from funcgrad._primitives.kinks import negative_axis
 from funcgrad._primitives.transcendental import ratio_to_hypot
 
-__all__ = ["pseudo_huber", "pseudo_huber_in_delta", "pseudo_huber_in_r"]
-
 _SAMPLES = combined(
     reals(0.3, 3, 2),
     edges((1.0, -2.0), (2.0, 0.0), (0.05, 3.0), (30.0, -3.0), smooth=True),

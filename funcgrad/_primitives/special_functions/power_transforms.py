@@ -21,8 +21,6 @@ from funcgrad._primitives.special_functions.exponentials import exponential_mome
 from funcgrad._primitives.special_functions.scipys import evaluated_by_scipy
 from funcgrad._primitives.transcendental import exp, log1p
 
-__all__ = ["boxcox", "boxcox1p", "inv_boxcox", "inv_boxcox1p", "powm1"]
-
 
 def _bent(y: Value, exponent: Value) -> Value:
     """The derivative of ``y exprel(exponent y)`` by the exponent; at y = -inf its limit."""
@@ -74,10 +72,7 @@ def _slope_of_boxcox1p(_: Value, x: Value, exponent: Value) -> Value:
 
 boxcox1p: Primitive = evaluated_by_scipy(
     "boxcox1p",
-    partials=(
-        _slope_of_boxcox1p,
-        lambda _, x, exponent: _bent(bind1(log1p, x), exponent),
-    ),
+    partials=(_slope_of_boxcox1p, lambda _, x, exponent: _bent(bind1(log1p, x), exponent)),
     samples=_SMALL,
     kinks=Kinks(domain=lambda x, y: 1 + x),
 )
@@ -120,10 +115,7 @@ def _to_base(out: Value, x: Value, y: Value) -> Value:
 
 powm1: Primitive = evaluated_by_scipy(
     "powm1",
-    partials=(
-        _to_base,
-        lambda _, x, y: bind2(power, x, y) * bind1(log, x + ((x == 0) & (y > 0))),
-    ),
+    partials=(_to_base, lambda _, x, y: bind2(power, x, y) * bind1(log, x + ((x == 0) & (y > 0)))),
     samples=_POSITIVE,
     kinks=power.kinks,
 )

@@ -17,8 +17,6 @@ from typing import Any, Final
 
 import numpy as np
 
-__all__ = ["EVEN", "GRADED", "NOTHING_LEFT", "bell_polynomials", "in_parts", "integral", "rule"]
-
 Array = np.ndarray[Any, Any]
 
 NOTHING_LEFT: Final = 44.0

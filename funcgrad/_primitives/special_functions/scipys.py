@@ -21,16 +21,6 @@ from funcgrad._core.trace import Raw, Value
 from funcgrad._primitives.elementwise import elementwise
 from funcgrad.errors import DifferentiationError, DtypeError, MissingPackageError
 
-__all__ = [
-    "evaluated_by_scipy",
-    "evaluated_quietly",
-    "in_double",
-    "in_precision",
-    "no_derivative",
-    "scipy_special",
-    "whole_numbers",
-]
-
 HALF: Final = np.dtype(np.float16)
 SINGLE: Final = (np.dtype(np.float32), np.dtype(np.complex64))
 

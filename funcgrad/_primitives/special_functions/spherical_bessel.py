@@ -20,8 +20,6 @@ from funcgrad._primitives.elementwise import combined, edges, elementwise
 from funcgrad._primitives.selection import maximum, where
 from funcgrad._primitives.special_functions.scipys import in_precision, scipy_special, whole_numbers
 
-__all__ = ["spherical_in", "spherical_jn", "spherical_kn", "spherical_yn"]
-
 _SAMPLES = combined(
     lambda: [
         Sample((np.array([0, 1, 4]), np.array([0.7, 2.0, 5.0]))),

@@ -17,14 +17,7 @@ from funcgrad._core.primitive import Kinks, Primitive, Sample
 from funcgrad._core.specs import dtype_of
 from funcgrad._core.structure.structures import OWNS, TRANSCENDENTAL
 from funcgrad._core.trace import Raw, Value, bind1, bind2
-from funcgrad._primitives.elementwise import (
-    absolute,
-    combined,
-    divide,
-    edges,
-    elementwise,
-    log,
-)
+from funcgrad._primitives.elementwise import absolute, combined, divide, edges, elementwise, log
 from funcgrad._primitives.logic import isfinite, isinf, logical_not
 from funcgrad._primitives.selection import where
 from funcgrad._primitives.special_functions.gammas import betaln, polygamma_rise
@@ -35,8 +28,6 @@ from funcgrad._primitives.special_functions.scipys import (
     scipy_special,
 )
 from funcgrad._primitives.transcendental import exp, log1p
-
-__all__ = ["stdtr", "stdtrit"]
 
 _NEARLY_NORMAL: Final = 1e8
 """From here on there are two terms of the difference from a normal distribution."""

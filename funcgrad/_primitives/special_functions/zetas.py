@@ -22,8 +22,6 @@ from funcgrad._primitives.special_functions.scipys import (
     scipy_special,
 )
 
-__all__ = ["riemann_zeta", "riemann_zeta_derivative", "zeta", "zeta_derivative", "zetac"]
-
 Array = np.ndarray[Any, Any]
 
 _TERMS: Final = 14
@@ -110,10 +108,7 @@ def _lower(s: Value, q: Value, order: int) -> Value:
 
 zeta: Primitive = evaluated_by_scipy(
     "zeta",
-    partials=(
-        lambda _, s, q: zeta_derivative(s, q, order=1),
-        lambda _, s, q: -s * zeta(s + 1, q),
-    ),
+    partials=(lambda _, s, q: zeta_derivative(s, q, order=1), lambda _, s, q: -s * zeta(s + 1, q)),
     samples=_PAIRS,
     kinks=Kinks(domain=lambda x, q, **_: (x - 1, q)),
     ufunc="scipy.special._ufuncs:_zeta",

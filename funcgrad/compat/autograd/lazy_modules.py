@@ -55,7 +55,7 @@ WRITTEN: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
         "scipy.integrate": {"scipy_functions": "odeint"},
         "scipy.signal": {"scipy_functions": "convolve"},
         "scipy.stats.multivariate_normal": {
-            "scipy_functions": "entropy=normal_entropy logpdf=normal_logpdf pdf=normal_pdf",
+            "scipy_functions": "entropy=normal_entropy logpdf=normal_logpdf pdf=normal_pdf"
         },
         "tracer": {"arrays": "getval isbox", "extend": "notrace_primitive primitive"},
         "util": {"arrays": "subval subvals"},

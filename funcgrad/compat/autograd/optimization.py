@@ -136,8 +136,7 @@ def flatten(value: object) -> tuple[Any, Callable[[Any], Any]]:
             )
         parts = zip(shapes, stops, stops[1:], strict=False)
         return pytrees.unflatten(
-            structure,
-            [flat[i:j].reshape(shape) if shape else flat[i] for shape, i, j in parts],
+            structure, [flat[i:j].reshape(shape) if shape else flat[i] for shape, i, j in parts]
         )
 
     return vector, unflatten

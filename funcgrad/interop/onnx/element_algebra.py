@@ -23,10 +23,7 @@ import numpy as np
 from funcgrad._backends.array_code.ufunc_algebra import Element, Number, UfuncAlgebra
 from funcgrad._core.specs import Spec
 from funcgrad.interop.onnx.element_functions import WRITERS
-from funcgrad.interop.onnx.graph_writer import (
-    GraphWriter,
-    UnwritableError,
-)
+from funcgrad.interop.onnx.graph_writer import GraphWriter, UnwritableError
 from funcgrad.interop.onnx.series import clenshaw, erf_series, erfc_series
 
 _BOOL: Final = np.dtype(np.bool_)

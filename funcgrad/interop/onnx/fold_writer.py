@@ -20,10 +20,7 @@ from funcgrad._core.structure import folds
 from funcgrad._core.structure.folds import Fold
 from funcgrad._core.structure.structures import LETTERS
 from funcgrad.interop.onnx.element_algebra import ElementAlgebra
-from funcgrad.interop.onnx.graph_writer import (
-    GraphWriter,
-    Symbol,
-)
+from funcgrad.interop.onnx.graph_writer import GraphWriter, Symbol
 
 _BOOL: Final = np.dtype(np.bool_)
 _INT32: Final = np.dtype(np.int32)
@@ -189,11 +186,7 @@ def _flipped(writer: GraphWriter, x: Symbol) -> Symbol:
 
 
 def _scan(
-    writer: GraphWriter,
-    fold: Fold,
-    begin: Sequence[Symbol],
-    later: Sequence[Symbol],
-    several: bool,
+    writer: GraphWriter, fold: Fold, begin: Sequence[Symbol], later: Sequence[Symbol], several: bool
 ) -> list[Symbol]:
     """ONNX's ``Scan``: the states after the first one, along axis 0."""
     body = writer.inside("combine")

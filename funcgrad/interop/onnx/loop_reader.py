@@ -188,10 +188,7 @@ def _activations(
     )
     made = [
         _activation(
-            node,
-            name,
-            alphas[k] if k < len(alphas) else None,
-            betas[k] if k < len(betas) else None,
+            node, name, alphas[k] if k < len(alphas) else None, betas[k] if k < len(betas) else None
         )
         for k, name in enumerate(names)
     ]

@@ -12,10 +12,7 @@ import numpy as np
 
 from funcgrad._core.specs import Spec
 from funcgrad._core.structure.structures import Choice, Loop
-from funcgrad.interop.onnx.graph_writer import (
-    GraphWriter,
-    Symbol,
-)
+from funcgrad.interop.onnx.graph_writer import GraphWriter, Symbol
 
 _BOOL: Final = np.dtype(np.bool_)
 _INT32: Final = np.dtype(np.int32)

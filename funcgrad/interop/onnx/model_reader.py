@@ -22,13 +22,7 @@ from funcgrad.interop.onnx.window_reader import WINDOWS
 from funcgrad.tensor.tensor import Tensor, tensor, wrap
 
 OPERATORS: Final[Mapping[str, Read]] = MappingProxyType(
-    {
-        **ELEMENTS,
-        **LOOPS,
-        **REDUCTIONS,
-        **SHAPES,
-        **WINDOWS,
-    }
+    {**ELEMENTS, **LOOPS, **REDUCTIONS, **SHAPES, **WINDOWS}
 )
 """The supported operators of the standard ONNX domain."""
 

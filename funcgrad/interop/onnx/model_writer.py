@@ -51,11 +51,7 @@ from funcgrad._transforms.abstract_stager import flat_program
 from funcgrad.errors import ArgumentError, DtypeError, ProgramError
 from funcgrad.interop.onnx.element_algebra import ElementAlgebra
 from funcgrad.interop.onnx.fold_writer import multiplied, reduced, scanned
-from funcgrad.interop.onnx.graph_writer import (
-    GraphWriter,
-    Symbol,
-    UnwritableError,
-)
+from funcgrad.interop.onnx.graph_writer import GraphWriter, Symbol, UnwritableError
 from funcgrad.interop.onnx.library import element_type, onnx_library
 from funcgrad.interop.onnx.loop_writer import chosen, looped
 from funcgrad.interop.onnx.operator_writer import OPERATORS

@@ -22,19 +22,10 @@ from funcgrad._primitives.convolution import convolve, correlate, spread
 from funcgrad._primitives.determinants import det
 from funcgrad._primitives.elementwise import sign
 from funcgrad._primitives.rounding import ceil
-from funcgrad._primitives.sliding import (
-    overlapped,
-    sliding_windows,
-    window_shares,
-    window_sums,
-)
+from funcgrad._primitives.sliding import overlapped, sliding_windows, window_shares, window_sums
 from funcgrad._primitives.sorting import argsort, order_of_sorted, part_of_order, sort
 from funcgrad.interop.onnx.fold_writer import in_signed_order
-from funcgrad.interop.onnx.graph_writer import (
-    GraphWriter,
-    Symbol,
-    UnwritableError,
-)
+from funcgrad.interop.onnx.graph_writer import GraphWriter, Symbol, UnwritableError
 
 _INT64: Final = np.dtype(np.int64)
 
@@ -244,13 +235,7 @@ def _order(
 
 
 def _part_of_order(
-    writer: GraphWriter,
-    spec: Spec,
-    x: Symbol,
-    axis: int,
-    descending: bool,
-    count: int,
-    last: bool,
+    writer: GraphWriter, spec: Spec, x: Symbol, axis: int, descending: bool, count: int, last: bool
 ) -> Symbol:
     if not prod(spec.shape):
         return writer.constant(np.zeros(spec.shape, spec.dtype))

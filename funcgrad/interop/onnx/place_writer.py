@@ -17,11 +17,7 @@ from funcgrad._core.specs import Spec
 from funcgrad._core.structure import folds
 from funcgrad._core.structure.folds import Fold
 from funcgrad._core.structure.index_maps import IndexArray, Places, dense_strides
-from funcgrad.interop.onnx.graph_writer import (
-    GraphWriter,
-    Symbol,
-    UnwritableError,
-)
+from funcgrad.interop.onnx.graph_writer import GraphWriter, Symbol, UnwritableError
 
 _BOOL: Final = np.dtype(np.bool_)
 _INT64: Final = np.dtype(np.int64)
@@ -161,11 +157,7 @@ def scattered(
     updates = writer.reshaped(writer.expanded(updates, places.shape), (prod(places.shape),))
     numbers = writer.reshaped(numbers, updates.shape)
     out = writer.node(
-        "ScatterElements",
-        [flat, numbers, updates],
-        Spec(flat.shape, dtype),
-        axis=0,
-        **options,
+        "ScatterElements", [flat, numbers, updates], Spec(flat.shape, dtype), axis=0, **options
     )
     out = writer.sliced(out, 0, 0, size)
     return writer.reshaped(writer.cast_to(out, spec.dtype), spec.shape)

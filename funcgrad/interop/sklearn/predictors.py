@@ -20,12 +20,7 @@ from sklearn.utils.validation import validate_data
 
 from funcgrad import nn
 from funcgrad.errors import ArgumentError
-from funcgrad.interop.sklearn.estimators import (
-    DTYPES,
-    Array,
-    Estimator,
-    has_no_early_stopping,
-)
+from funcgrad.interop.sklearn.estimators import DTYPES, Array, Estimator, has_no_early_stopping
 from funcgrad.interop.sklearn.gradient_training import CrossEntropy, Data, scores
 from funcgrad.optim.base import Pytree
 

@@ -8,14 +8,7 @@ Coefficients that are 0 stay, where NumPy leaves out the last ones: shapes do no
 Tensor([ 1.   ,  0.5  , -0.125])
 """
 
-from funcgrad.numpy.polynomial import (
-    chebyshev,
-    hermite,
-    hermite_e,
-    laguerre,
-    legendre,
-    polynomial,
-)
+from funcgrad.numpy.polynomial import chebyshev, hermite, hermite_e, laguerre, legendre, polynomial
 from funcgrad.numpy.polynomial.polynomial_classes import (
     Chebyshev,
     Hermite,

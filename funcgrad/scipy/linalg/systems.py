@@ -28,12 +28,7 @@ from funcgrad.scipy.linalg.triangular_systems import cho_factor, cho_solve, lu, 
 from funcgrad.tensor.tensor import ArrayLike, Tensor, wrap
 
 _STRUCTURES: Final = MappingProxyType(
-    {
-        "gen": "general",
-        "sym": "symmetric",
-        "her": "hermitian",
-        "pos": "positive definite",
-    }
+    {"gen": "general", "sym": "symmetric", "her": "hermitian", "pos": "positive definite"}
 )
 _WORDS: Final = (
     *_STRUCTURES.values(),

@@ -294,10 +294,7 @@ def _turned_shape(sizes: tuple[int, ...], degrees: float) -> tuple[int, int]:
     near, far = abs(math.cos(small)), abs(math.sin(small))
     cosine, sine = (far, near) if quarter % 2 else (near, far)
     height, width = sizes
-    return (
-        int(cosine * height + sine * width + 0.5),
-        int(sine * height + cosine * width + 0.5),
-    )
+    return (int(cosine * height + sine * width + 0.5), int(sine * height + cosine * width + 0.5))
 
 
 def _steps(size: int, image: Tensor) -> Tensor:

@@ -106,13 +106,7 @@ def map_coordinates(
 
 
 def prepared(
-    name: str,
-    image: Tensor,
-    rank: int,
-    order: int,
-    mode: str,
-    cval: ArrayLike,
-    prefilter: bool,
+    name: str, image: Tensor, rank: int, order: int, mode: str, cval: ArrayLike, prefilter: bool
 ) -> tuple[Tensor, int]:
     """Coefficients along the first axes, and the number of elements added to each end.
 

@@ -74,10 +74,7 @@ def convolve(in1: ArrayLike, in2: ArrayLike, mode: str = "full", method: str = "
 
 
 def fftconvolve(
-    in1: ArrayLike,
-    in2: ArrayLike,
-    mode: str = "full",
-    axes: int | Sequence[int] | None = None,
+    in1: ArrayLike, in2: ArrayLike, mode: str = "full", axes: int | Sequence[int] | None = None
 ) -> Tensor:
     """The convolution of two arrays by the product of their Fourier transforms.
 
@@ -125,10 +122,7 @@ def fftconvolve(
 
 
 def oaconvolve(
-    in1: ArrayLike,
-    in2: ArrayLike,
-    mode: str = "full",
-    axes: int | Sequence[int] | None = None,
+    in1: ArrayLike, in2: ArrayLike, mode: str = "full", axes: int | Sequence[int] | None = None
 ) -> Tensor:
     """The convolution of two arrays; the same as ``fftconvolve``, whose values it shares.
 

@@ -21,13 +21,7 @@ from funcgrad._hints.lookup import answering
 from funcgrad._primitives.matrices import linalg_dtype
 from funcgrad._primitives.sparse_matrices import SparseFactors, SparseLayout, sparse_solve
 from funcgrad._transforms.record import Recorder
-from funcgrad.errors import (
-    ArgumentError,
-    DeviceError,
-    MatrixShapeError,
-    ShapeError,
-    TracerError,
-)
+from funcgrad.errors import ArgumentError, DeviceError, MatrixShapeError, ShapeError, TracerError
 from funcgrad.numpy.options import failed_as
 from funcgrad.sparse.sparse_arrays import SparseArray, sparse_operand
 from funcgrad.tensor.tensor import Tensor, wrap

@@ -18,15 +18,7 @@ from typing import TYPE_CHECKING
 
 from funcgrad._hints.lookup import missing_from as _missing_from
 from funcgrad.scipy.stats.circular import vonmises, wrapcauchy
-from funcgrad.scipy.stats.densities import (
-    cauchy,
-    expon,
-    laplace,
-    logistic,
-    lognorm,
-    norm,
-    uniform,
-)
+from funcgrad.scipy.stats.densities import cauchy, expon, laplace, logistic, lognorm, norm, uniform
 from funcgrad.scipy.stats.kernel_density import gaussian_kde
 from funcgrad.scipy.stats.masses import bernoulli, betabinom, binom, geom, nbinom, poisson
 from funcgrad.scipy.stats.multivariate import dirichlet, multinomial, multivariate_normal

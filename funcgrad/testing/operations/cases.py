@@ -24,7 +24,7 @@ from funcgrad._core.primitive import DISCRETE, Primitive, Sample
 from funcgrad._core.specs import is_inexact
 from funcgrad._core.trace import Raw, Value
 from funcgrad._core.users_values import read_only
-from funcgrad._primitives.elementwise import batch_elementwise
+from funcgrad._primitives.elementwise_rules import batch_elementwise
 from funcgrad.tensor.tensor import apply, wrap
 
 Arrays: TypeAlias = tuple[Any, ...]

@@ -12,7 +12,7 @@ import numpy as np
 from funcgrad._core.primitive import DISCRETE, Linear, Partials, Primitive, Sample
 from funcgrad._core.specs import Spec, is_inexact, spec_of
 from funcgrad._core.structure.structures import Control
-from funcgrad._primitives.elementwise import batch_elementwise
+from funcgrad._primitives.elementwise_rules import batch_elementwise
 from funcgrad.errors import CheckError
 from funcgrad.tensor.tensor import apply
 from funcgrad.testing.operations.agreement import (

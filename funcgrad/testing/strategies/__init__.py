@@ -34,12 +34,7 @@ from funcgrad.testing.strategies.arrays import (
     tensors,
 )
 from funcgrad.testing.strategies.drawn_functions import functions
-from funcgrad.testing.strategies.drawn_matrices import (
-    clustered_spectrum,
-    low_rank,
-    orthogonal,
-    spd,
-)
+from funcgrad.testing.strategies.drawn_matrices import clustered_spectrum, low_rank, orthogonal, spd
 
 __all__ = [
     "Like",

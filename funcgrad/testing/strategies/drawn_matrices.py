@@ -11,12 +11,7 @@ from numpy.typing import DTypeLike
 from funcgrad.errors import ArgumentError
 from funcgrad.numpy.options import integer, pair, real_number
 from funcgrad.tensor.tensor import tensor
-from funcgrad.testing.strategies.arrays import (
-    Strategy,
-    dtype_for,
-    hypothesis_for,
-    lattice,
-)
+from funcgrad.testing.strategies.arrays import Strategy, dtype_for, hypothesis_for, lattice
 
 Array = np.ndarray[Any, Any]
 

@@ -115,10 +115,7 @@ CALLS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "no arguments": (lambda: X * 2.0, ()),
     "no elements": (lambda x: x + 1.0, (np.ones((0, 3)),)),
     "many": (lambda *v: v[::-1], tuple(fg.tensor(np.full(k, 1.0 * k)) for k in range(40))),
-    "scalars of every kind": (
-        lambda x: [x.astype(c)[0] for c in "?bhilBHILefdFD"],
-        (X,),
-    ),
+    "scalars of every kind": (lambda x: [x.astype(c)[0] for c in "?bhilBHILefdFD"], (X,)),
 }
 
 

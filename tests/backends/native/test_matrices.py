@@ -48,10 +48,7 @@ USES: dict[str, Callable[..., Any]] = {
 
 
 def assert_agrees(
-    f: Callable[..., Any],
-    *args: Any,
-    condition: float = 1.0,
-    machine: Processor | None = None,
+    f: Callable[..., Any], *args: Any, condition: float = 1.0, machine: Processor | None = None
 ) -> None:
     with np.errstate(all="ignore"):
         expected = fg.program(f)(*args).evaluate(list(args))
@@ -131,13 +128,7 @@ def test_matrices_without_a_result_leave_the_others_alone(n: int) -> None:
     st.integers(0, 3), st.integers(0, 3), SIZES, st.integers(1, 19), STACKS, st.booleans(), SIZES
 )
 def test_matrices_of_few_diagonals(
-    lower: int,
-    upper: int,
-    n: int,
-    columns: int,
-    stack: tuple[int, ...],
-    single: bool,
-    seed: int,
+    lower: int, upper: int, n: int, columns: int, stack: tuple[int, ...], single: bool, seed: int
 ) -> None:
     rng, dtype = np.random.default_rng(seed), np.float32 if single else np.float64
     bands = rng.standard_normal((*stack, lower + upper + 1, n)).astype(dtype)

@@ -29,12 +29,7 @@ from tests.subjects import bits
 
 pytest.importorskip("llvmlite")
 
-from funcgrad._backends.native import (
-    function_site,
-    loop_text,
-    native_code,
-    nest_ranges,
-)
+from funcgrad._backends.native import function_site, loop_text, native_code, nest_ranges
 from funcgrad._backends.native.native_backend import NATIVE
 from funcgrad._backends.native.native_code import BEST
 from funcgrad._backends.native.native_module import NativeModule

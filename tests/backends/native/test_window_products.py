@@ -40,10 +40,7 @@ def operations(arrays: Arrays, params: dict[str, Any]) -> list[tuple[Callable[..
 
 
 def made(
-    axes: Sequence[tuple[int, ...]],
-    channels: tuple[int, int, int],
-    examples: int,
-    dtype: Any,
+    axes: Sequence[tuple[int, ...]], channels: tuple[int, int, int], examples: int, dtype: Any
 ) -> tuple[Arrays, dict[str, Any]]:
     """Arrays x, k and y; an axis has five numbers, see ``AXES``."""
     few, filters, groups = channels

@@ -9,12 +9,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from funcgrad._backends.native.function_text import (
-    Arithmetic,
-    FunctionText,
-    module_text,
-    needed,
-)
+from funcgrad._backends.native.function_text import Arithmetic, FunctionText, module_text, needed
 from funcgrad._backends.native.instructions import NotEmitted, Value, element_type
 from funcgrad._backends.native.processor import Code, Processor, Toolchain, host
 from funcgrad._backends.native.registers import Registers

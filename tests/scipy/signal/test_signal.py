@@ -70,7 +70,7 @@ CALLS: dict[str, list[Call]] = {
     "correlate": [_(*pair, mode) for pair in PAIRS for mode in MODES],
     "csd": [_(call[0][0], call[0][0][::-1] ** 2, *call[0][1:], **call[1]) for call in OF_SEGMENTS],
     "detrend": [
-        *[_(LONG), _(LONG.T, 0, "constant"), _(LONG, -1, "linear", [10, 23]), _(LONG, bp=7)],
+        *[_(LONG), _(LONG.T, 0, "constant"), _(LONG, -1, "linear", [10, 23]), _(LONG, bp=7)]
     ],
     "fftconvolve": [
         *[_(*pair, mode) for pair in PAIRS for mode in MODES],
@@ -102,7 +102,7 @@ CALLS: dict[str, list[Call]] = {
         _(np.fft.fft(LONG[0]), 40, domain="freq"),
     ],
     "savgol_coeffs": [
-        *[_(5, 2), _(6, 3), _(7, 0), _(7, 3, 1, 0.4), _(7, 3, 2, 0.4, pos=1, use="dot")],
+        *[_(5, 2), _(6, 3), _(7, 0), _(7, 3, 1, 0.4), _(7, 3, 2, 0.4, pos=1, use="dot")]
     ],
     "savgol_filter": [
         _(LONG, window, order, deriv, 0.5, mode=mode, cval=0.3)

@@ -9,12 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.errors import (
-    ArgumentError,
-    ImmutableError,
-    MissingOptionError,
-    ShapeError,
-)
+from funcgrad.errors import ArgumentError, ImmutableError, MissingOptionError, ShapeError
 from funcgrad.scipy import stats
 from tests.together import refused, together
 

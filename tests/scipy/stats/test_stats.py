@@ -12,12 +12,7 @@ from numpy.testing import assert_allclose
 
 import funcgrad as fg
 import funcgrad.numpy as fnp
-from funcgrad.errors import (
-    ImmutableError,
-    MissingAttributeError,
-    MissingOptionError,
-    ShapeError,
-)
+from funcgrad.errors import ImmutableError, MissingAttributeError, MissingOptionError, ShapeError
 from funcgrad.scipy import stats
 from funcgrad.scipy.stats.distributions import ContinuousDistribution, DiscreteDistribution
 from funcgrad.testing import laws

@@ -93,12 +93,7 @@ def _torch() -> SimpleNamespace:
     )
 
 
-LIBRARIES: Final = {
-    "funcgrad": _funcgrad,
-    "autograd": _autograd,
-    "JAX": _jax,
-    "PyTorch": _torch,
-}
+LIBRARIES: Final = {"funcgrad": _funcgrad, "autograd": _autograd, "JAX": _jax, "PyTorch": _torch}
 
 
 # ---------------------------------------------------------------------------------- the experiments

@@ -17,8 +17,6 @@ import numpy as np
 import funcgrad.numpy as fnp
 import funcgrad.scipy as fsp
 
-__all__ = ["Family", "differences", "families", "members", "of_some_versions", "page"]
-
 # Functions of integers, truth values, text, types and files, and what writes into arrays.
 NO_DERIVATIVE = frozenset(
     """

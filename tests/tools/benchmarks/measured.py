@@ -12,8 +12,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["exponent", "least_exponent", "peak", "seconds"]
-
 
 def seconds(work: Callable[[], Any], repeats: int = 7, most: float = 0.2) -> float:
     """The least processor time of some runs; there are fewer if they take long."""

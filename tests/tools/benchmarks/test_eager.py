@@ -26,11 +26,7 @@ def test_one_operation(benchmark, how):
 @pytest.mark.benchmark(group="eager: derivatives of a hundred operations")
 @pytest.mark.parametrize("how", ["value", "grad", "jvp"])
 def test_derivatives(benchmark, how):
-    work = {
-        "value": chain,
-        "grad": fg.grad(chain),
-        "jvp": lambda x: fg.jvp(chain, (x,), (1.0,))[1],
-    }
+    work = {"value": chain, "grad": fg.grad(chain), "jvp": lambda x: fg.jvp(chain, (x,), (1.0,))[1]}
     found = benchmark(work[how], 2.0)
     expected = chain(2.0) if how == "value" else fg.grad(chain)(2.0)
     assert_allclose(found, expected)

@@ -13,8 +13,6 @@ from funcgrad import nn
 from tests.tools.digits.drawing import positive, real
 from tests.tools.digits.subjects import Point, Subject
 
-__all__ = ["APART", "activations"]
-
 APART: Final = frozenset(
     """adaptive_avg_pool adaptive_max_pool avg_pool conv conv_transpose glorot_normal glorot_uniform
     he_normal he_uniform max_pool one_hot ones zeros
@@ -116,18 +114,12 @@ def _mean_squared(*x: Any) -> Any:
 EPSILON: Final = mp.mpf(1e-5)
 OF_LOGITS: Final[dict[str, tuple[Callable[..., Any], Callable[..., Any]]]] = {
     "logsumexp": (lambda *x: nn.logsumexp(fnp.stack(x)), lambda *x: _total(x)),
-    "logmeanexp": (
-        lambda *x: nn.logmeanexp(fnp.stack(x)),
-        lambda *x: _total(x) - mp.log(len(x)),
-    ),
+    "logmeanexp": (lambda *x: nn.logmeanexp(fnp.stack(x)), lambda *x: _total(x) - mp.log(len(x))),
     "softmax": (lambda *x: nn.softmax(fnp.stack(x))[0], lambda *x: mp.exp(-_excess(x, 0))),
     "log_softmax": (lambda *x: nn.log_softmax(fnp.stack(x))[0], lambda *x: -_excess(x, 0)),
     "cross_entropy": (lambda *x: nn.cross_entropy(fnp.stack(x), 0), lambda *x: _excess(x, 0)),
     "sparsemax": (lambda *x: nn.sparsemax(fnp.stack(x))[0], _sparse),
-    "glu": (
-        lambda x, y, z: nn.glu(fnp.stack([x, y, y, z]))[0],
-        lambda x, y, z: x * _sigmoid(y),
-    ),
+    "glu": (lambda x, y, z: nn.glu(fnp.stack([x, y, y, z]))[0], lambda x, y, z: x * _sigmoid(y)),
     "rotary": (
         lambda x, y, z: nn.rotary(fnp.stack([[x, y]]), fnp.stack([z]))[0, 0],
         lambda x, y, z: x * mp.cos(z) - y * mp.sin(z),

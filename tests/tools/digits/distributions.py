@@ -13,8 +13,6 @@ from tests.tools.digits.drawing import level, positive
 from tests.tools.digits.subjects import Point, Subject
 from tests.tools.digits.twins import CONTINUOUS, DISCRETE, quantile_twin_of, twin_of
 
-__all__ = ["distributions"]
-
 DENSITIES: Final = ("logpdf", "pdf", "cdf", "sf", "logcdf", "logsf")
 MASSES: Final = ("logpmf", "pmf", "cdf", "sf", "logcdf", "logsf")
 

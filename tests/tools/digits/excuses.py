@@ -17,8 +17,6 @@ import scipy.stats
 
 from tests.tools.digits.search import Loss
 
-__all__ = ["EXCUSES", "Excuse", "excused"]
-
 
 class Excuse(NamedTuple):
     """Functions, in words and by a pattern, where they are excused, in words too, and why."""

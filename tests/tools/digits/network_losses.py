@@ -14,8 +14,6 @@ from funcgrad import nn
 from tests.tools.digits.drawing import level, positive, real
 from tests.tools.digits.subjects import Point, Subject
 
-__all__ = ["network_losses"]
-
 
 def _softplus(x: Any) -> Any:
     return mp.log1p(mp.exp(x))

@@ -10,8 +10,6 @@ from pathlib import Path
 import funcgrad.scipy
 from tests.tools.digits.excuses import EXCUSES
 
-__all__ = ["PAGE", "written"]
-
 PAGE = Path(str(funcgrad.scipy.__file__)).parent / "README.md"
 BEGIN = "<!-- Written by python -m tests.tools.digits.page from here on. -->\n"
 END = "<!-- To here. -->\n"

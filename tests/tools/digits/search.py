@@ -18,8 +18,6 @@ from funcgrad.errors import DifferentiationError
 from tests.scipy.special.test_digits import ROUNDINGS, expected, uncertain, wrong
 from tests.tools.digits.subjects import Point, Subject, subjects
 
-__all__ = ["Loss", "losses"]
-
 FEW: Final = (90, 130)
 """Digits that suffice where both agree."""
 

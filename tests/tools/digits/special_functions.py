@@ -18,8 +18,6 @@ from tests.tools.digits.drawing import level, positive, real
 from tests.tools.digits.subjects import Point, Subject
 from tests.tools.digits.twins import CONTINUOUS, DISCRETE, quantile_twin_of
 
-__all__ = ["APART", "special_functions"]
-
 Twin = Callable[..., Any]
 Draw = Callable[[np.random.Generator, bool], Point]
 

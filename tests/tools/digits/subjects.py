@@ -13,8 +13,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["Point", "Subject", "subjects"]
-
 Point = tuple[float, ...]
 
 

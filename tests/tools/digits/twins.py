@@ -11,8 +11,6 @@ from typing import Any, Final, NamedTuple
 
 from mpmath import mp
 
-__all__ = ["CONTINUOUS", "DISCRETE", "Standard", "twin_of"]
-
 Formula = Callable[..., Any]
 BEYOND: Final = 10**5
 """Exponentials of exponentials beyond this have no room for their exponents."""

@@ -21,8 +21,6 @@ from tests.tools.fuzz.compare import DifferenceError
 from tests.tools.fuzz.noise import raw
 from tests.tools.fuzz.subject import Subject
 
-__all__ = ["assert_complex_step", "is_analytic"]
-
 _STEP: Final = 1e-30
 _UNSEEN: Final = 1e15 * _STEP**2
 """Slopes below which the third derivative may be all that a step tells: x³ at 0 has -h²."""

@@ -39,8 +39,6 @@ from tests.tools.fuzz.differences import assert_differences
 from tests.tools.fuzz.noise import Scatter, raw
 from tests.tools.fuzz.subject import Subject, several, stacked
 
-__all__ = ["CHECKS", "RULES", "Check", "derived", "is_refused", "passed", "valued"]
-
 Way = Callable[[Subject], Any]
 
 
@@ -277,11 +275,7 @@ def _assert_batch(
 
 
 def derived(
-    quantity: str,
-    way: Way,
-    margin: float = 2.0,
-    finite: bool = False,
-    merged: Way | None = None,
+    quantity: str, way: Way, margin: float = 2.0, finite: bool = False, merged: Way | None = None
 ) -> Check:
     """Make a check of a derivative.
 
@@ -593,8 +587,7 @@ def _checks() -> dict[str, Check]:
         "vmap of jit of vjp": derived(
             "pull",
             lambda s: pytrees.map(
-                lambda out: out[0],
-                fg.vmap(fg.jit(s.pull), axis_size=2, in_axes=None)(*s.point),
+                lambda out: out[0], fg.vmap(fg.jit(s.pull), axis_size=2, in_axes=None)(*s.point)
             ),
         ),
         "forward = reverse": Check(_both_modes, "derivatives linear"),

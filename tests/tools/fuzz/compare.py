@@ -15,8 +15,6 @@ import numpy as np
 from funcgrad._core import pytrees
 from tests.tools.fuzz.noise import Scatter
 
-__all__ = ["MARGIN", "DifferenceError", "assert_agree"]
-
 Measured: TypeAlias = "Callable[[], Scatter | None]"
 """How far results may move; a function, since most agree exactly and need no measurement."""
 

@@ -16,8 +16,6 @@ from tests.tools.fuzz.compare import DifferenceError
 from tests.tools.fuzz.noise import Scatter
 from tests.tools.fuzz.subject import Subject
 
-__all__ = ["assert_differences"]
-
 _STEP = 2e-3
 _TELLING = 1e-3
 

@@ -10,8 +10,6 @@ from typing import Final
 
 from funcgrad.scipy import stats
 
-__all__ = ["FAMILIES"]
-
 _MATRICES: Final = (
     "fnp.linalg.cholesky(definite({0}))",
     "fnp.linalg.cholesky(definite({0}), upper=True)",

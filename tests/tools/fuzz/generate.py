@@ -19,7 +19,7 @@ import numpy as np
 
 import funcgrad as fg
 from funcgrad._core.primitive import Sample
-from funcgrad._primitives.elementwise import batch_elementwise
+from funcgrad._primitives.elementwise_rules import batch_elementwise
 from funcgrad.errors import FuncgradError
 from tests.tools.fuzz import prelude
 from tests.tools.fuzz.families import FAMILIES
@@ -44,8 +44,6 @@ from tests.tools.fuzz.syntax import (
     reads_of,
 )
 from tests.tools.fuzz.values import drawn, is_tame
-
-__all__ = ["SCOPE", "BrokenError", "generate"]
 
 SCOPE: Final[Mapping[str, Any]] = {
     "__builtins__": builtins,

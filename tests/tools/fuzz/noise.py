@@ -26,8 +26,6 @@ from funcgrad._core.specs import Spec
 from funcgrad._core.structure.structures import Choice, Control, Loop
 from funcgrad._programs.inline import inlined
 
-__all__ = ["Scatter", "raw", "scatter"]
-
 _ULPS: Final = 8.0
 _RUNS: Final = 4
 

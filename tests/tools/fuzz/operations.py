@@ -24,8 +24,6 @@ from funcgrad._core.primitive import Primitive
 from funcgrad._primitives.sparse_matrices import SparseLayout
 from tests.conformance import every_primitive, strangers
 
-__all__ = ["LOOKS", "MOTIFS", "NAMED", "PRIMITIVES", "every_function", "parameter_text"]
-
 PRIMITIVES: Final[Mapping[str, Primitive]] = MappingProxyType(
     {each.name: each for each in (*every_primitive(), *strangers())}
 )

@@ -26,8 +26,6 @@ from tests.tools.fuzz.shrink import shrunk, size_of
 from tests.tools.fuzz.subject import Subject, quietly
 from tests.tools.fuzz.syntax import Nest, Program, constant_text, every_statement, names_of, source
 
-__all__ = ["Finding", "Report", "Search", "script", "searched"]
-
 _EACH: Final = 8
 """Checks for each program, beside those that are made always."""
 

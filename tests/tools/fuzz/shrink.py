@@ -32,8 +32,6 @@ from tests.tools.fuzz.syntax import (
     reads_of,
 )
 
-__all__ = ["shrunk", "size_of", "tidy"]
-
 
 def shrunk(program: Program, fails: Callable[[Program], bool], seconds: float = 20.0) -> Program:
     """The smallest program found in that time for which ``fails`` holds."""

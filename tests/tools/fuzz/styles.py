@@ -17,16 +17,10 @@ from tests.tools.fuzz.families import FAMILIES
 from tests.tools.fuzz.operations import LOOKS, MOTIFS, PRIMITIVES, every_function
 from tests.tools.fuzz.syntax import CALLS
 
-__all__ = ["BRANCHES", "FUNCTIONS", "LARGE", "Style", "Weights", "operation_names", "style_of"]
-
 FUNCTIONS: Final = every_function()
 BRANCHES: Final = ("if", "for", "while", "rows")
 
-_OPERATIONS: Final = (
-    *PRIMITIVES,
-    *FUNCTIONS,
-    *[f"look {k}" for k in range(len(LOOKS))],
-)
+_OPERATIONS: Final = (*PRIMITIVES, *FUNCTIONS, *[f"look {k}" for k in range(len(LOOKS))])
 _MOTIFS: Final = tuple(f"motif {k}" for k in range(len(MOTIFS)))
 _FAMILIES: Final = tuple(f"family {k}" for k in range(len(FAMILIES)))
 _FORMS: Final = (

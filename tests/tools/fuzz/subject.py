@@ -22,8 +22,6 @@ from tests.tools.fuzz.noise import Scatter, scatter
 from tests.tools.fuzz.syntax import Program, function_of, names_of, source
 from tests.tools.fuzz.values import drawn, varied
 
-__all__ = ["Subject", "is_inexact", "quietly", "several", "stacked", "tensored"]
-
 _CONTROL = frozenset("if while".split())
 _HELD = (
     *("stop_gradient", "constant_max", "nextafter", "with_halved_vjp", "with_clipped_vjp"),

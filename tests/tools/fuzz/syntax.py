@@ -20,23 +20,6 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-__all__ = [
-    "CALLS",
-    "Body",
-    "Nest",
-    "Program",
-    "Statement",
-    "Step",
-    "constant_text",
-    "every_statement",
-    "function_of",
-    "lines_of",
-    "live",
-    "names_of",
-    "reads_of",
-    "source",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Step:

@@ -6,8 +6,6 @@ from typing import Any, Final
 
 import numpy as np
 
-__all__ = ["EDGES", "drawn", "is_tame", "varied"]
-
 EDGES: Final = (0.0, -0.0, 1.0, -1.0, 0.5, 2.0, -3.0, 1.0, np.inf, -np.inf)
 """What stands at edges: zeros of both signs, ties, infinities."""
 

@@ -30,8 +30,6 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-__all__ = ["KINDS", "Mutant", "mutants_of"]
-
 KINDS: Final = (
     "dropped condition",
     "negated comparison",

@@ -13,18 +13,6 @@ from typing import Final, TypeAlias
 
 from tests.tools.mutation.mutants import Mutant, mutants_of
 
-__all__ = [
-    "EQUIVALENTS",
-    "ONLY_SPEED",
-    "Planned",
-    "equivalents",
-    "mutants_of_project",
-    "package_of",
-    "sampled",
-    "sampled_in_packages",
-    "subjects",
-]
-
 Planned: TypeAlias = tuple[str, Mutant]
 """A mutant and the path of its file, relative to the repository."""
 

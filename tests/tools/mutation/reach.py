@@ -32,8 +32,6 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-__all__ = ["Reach", "Recording", "block_at", "digest", "instrumented"]
-
 Span: TypeAlias = tuple[int, int, int, int, int]
 """The first line and column, the last ones, and the block."""
 _NAME: Final = "__blocks__"

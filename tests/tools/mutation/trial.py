@@ -46,19 +46,6 @@ for name in ("llvmlite.binding", "sklearn.base"):  # which children would import
     with suppress(ImportError):
         importlib.import_module(name)
 
-__all__ = [
-    "ROOT",
-    "Outcome",
-    "Suite",
-    "Verdict",
-    "forked",
-    "planted",
-    "processor_seconds",
-    "recorded",
-    "tried_anew",
-    "workshop",
-]
-
 ROOT: Final = Path(__file__).parents[3]
 _COPIED: Final = ("funcgrad", "tests", "typings", "examples")
 _FILES: Final = ("pyproject.toml", "README.md", "CHANGELOG.md")

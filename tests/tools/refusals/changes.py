@@ -13,8 +13,6 @@ import numpy as np
 
 import funcgrad as fg
 
-__all__ = ["changes"]
-
 
 def _first(*args: Any, **kwargs: Any) -> Any:
     """A function that takes anything."""

@@ -16,8 +16,6 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from tests.tools.refusals.working_calls import WorkingCall
 
-__all__ = ["MODES", "called", "followed"]
-
 MODES = ("eager", "jit", "grad", "vmap")
 
 

@@ -28,8 +28,6 @@ from tests.tools.refusals.changes import changes
 from tests.tools.refusals.modes import called, followed
 from tests.tools.refusals.working_calls import WorkingCall, calls_of
 
-__all__ = ["functions", "is_raw", "swept", "swept_function", "working_call"]
-
 FUNCGRAD = str(Path(fg.__file__).parent)
 
 ELSEWHERE = {

@@ -26,8 +26,6 @@ from funcgrad._core.trace import TracedValue
 from funcgrad.tensor.tensor import Tensor
 from tests.differential.samples import samples
 
-__all__ = ["WorkingCall", "calls_of", "examples_of"]
-
 _MOST_CALLS = 20
 SAMPLES = samples()
 

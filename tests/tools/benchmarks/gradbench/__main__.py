@@ -30,11 +30,7 @@ from tests.tools.benchmarks.gradbench.evaluation import Evaluation
 from tests.tools.benchmarks.native import settled
 from tests.tools.practice.libraries import funcgrad, has_jax, jax
 
-EVALUATIONS: Final = (
-    *elementary.EVALUATIONS,
-    *adbench.EVALUATIONS,
-    *nested_descent.EVALUATIONS,
-)
+EVALUATIONS: Final = (*elementary.EVALUATIONS, *adbench.EVALUATIONS, *nested_descent.EVALUATIONS)
 PAGE: Final = Path(__file__).resolve().parents[4] / "examples" / "docs" / "gradbench.md"
 BEGIN: Final = "<!-- Written by python -m tests.tools.benchmarks.gradbench --page from here on. -->"
 ALLOWED: Final = 1e-8
