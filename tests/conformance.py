@@ -134,8 +134,8 @@ SLOW = frozenset(
 COMBINED = (SLOW - {"special numbers"}) | {"compiled", "pushes are transposed"}
 """Properties that combine what others try at all samples; they are tried at two ``telling`` ones.
 
-Elementwise operations, which share one rule of batches and one way to apply factors, have the slow
-ones of these at one.
+Elementwise operations, which share one rule of batches and one way to apply factors, have these at
+one.
 ``tests/backends/numpy/test_backend`` compiles every operation at the other samples, too.
 """
 
@@ -192,8 +192,7 @@ def assert_properties(primitive: Primitive, properties: Sequence[Property]) -> N
 def _enough(tried: Property, cases: list[Case]) -> list[Case]:
     if tried.name in COMBINED and isinstance(tried.tries, AtSamples):
         chosen = telling(filter(tried.tries.wants, cases))
-        shares = tried.name in SLOW and any(map(_shares_its_rules, chosen[:1]))
-        return chosen[: 1 if shares else 2]
+        return chosen[: 1 if any(map(_shares_its_rules, chosen[:1])) else 2]
     return cases
 
 
