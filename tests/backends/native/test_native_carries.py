@@ -179,8 +179,8 @@ def summed_rows(s: Any) -> Any:
     return 0.015 * fnp.stack([w, fnp.cumsum(fnp.sin(s[1] + 1e-3 * t))])[::-1]
 
 
-@pytest.mark.parametrize("step", [turned_wave, summed_rows])
-@pytest.mark.parametrize("count", [6, 7])
+@together("step", [turned_wave, summed_rows])
+@together("count", [7, 6], quick=1)
 def test_large_carries_are_read_from_where_the_step_before_wrote_them(
     step: Callable[[Any], Any], count: int
 ) -> None:
