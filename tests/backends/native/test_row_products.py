@@ -123,8 +123,8 @@ def test_stacks(which: tuple[int | None, int | None], count: int | None) -> None
             close(out[k], theirs)
 
 
-@pytest.mark.parametrize("char", CHARS)
-@pytest.mark.parametrize("machine", OTHERS)
+@together("char", CHARS, quick=2)
+@together("machine", OTHERS)
 def test_other_machines(machine: Any, char: str) -> None:
     A, layout = matrix("some", char), matrix("some").pattern.layout
     for count in (1, 7):
