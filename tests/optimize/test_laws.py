@@ -144,7 +144,7 @@ def test_derivatives_are_differences(name: str) -> None:
     assert float(fg.hessian(f)(at)) == pytest.approx(second, rel=1e-4, abs=1e-7)
 
 
-QUICK = ("fit", "root by hybr", "scalar root by brentq", "minimum by bfgs", "scalar minimum")
+QUICK = ("fit", "root by hybr", "minimum by bfgs")
 STAGED = [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in SOLVES]
 
 
