@@ -118,21 +118,24 @@ SLOW = frozenset(
     (
         "batch and derivatives",
         "batch of batches",
+        "compiled",
         "compiled pullbacks",
         "cotangents of every form",
         "derivatives in single precision",
         "saved",
         "second order",
         "special numbers",
+        "staged",
     )
 )
-"""Properties that take some 50 milliseconds for an operation."""
+"""Properties that take some 50 milliseconds for an operation, or that quick tests of backends ask
+for as well, as they stage and compile every operation."""
 
-COMBINED = (SLOW - {"special numbers"}) | {"compiled", "pushes are transposed"}
+COMBINED = (SLOW - {"special numbers", "staged"}) | {"pushes are transposed"}
 """Properties that combine what others try at all samples; they are tried at two ``telling`` ones.
 
-Elementwise operations, which share one rule of batches and one way to apply factors, have the slow
-ones of these at one.
+Elementwise operations, which share one rule of batches and one way to apply factors, have these at
+one.
 ``tests/backends/numpy/test_backend`` compiles every operation at the other samples, too.
 """
 
@@ -144,6 +147,13 @@ INTEGRATED = frozenset(
 
 Their numbers are compared with those of mpmath in ``tests/scipy/special/test_digits``, to second
 derivatives; the properties are tried at one sample of each kind."""
+
+
+SUMMED = frozenset(
+    """gamma_density gamma_tail kv_in_order log_betainc_factor log_gammainc log_gammaincc logm
+    logm_along riemann_zeta_derivative stdtr stdtrit zeta_derivative""".split()
+)
+"""Operations whose values are long series, which are tried at one sample of each kind, too."""
 
 
 def by_properties(primitives: Iterable[Primitive], properties: Sequence[Property]) -> Any:
@@ -180,7 +190,7 @@ def _with_properties(
 def assert_properties(primitive: Primitive, properties: Sequence[Property]) -> None:
     """Check an operation at all of its samples, or at those that a property needs."""
     cases = list(every_case([primitive]))
-    if primitive.name in INTEGRATED:
+    if primitive.name in INTEGRATED | SUMMED:
         cases = representatives(cases)
     failures = [tried.of_kinds(primitive, _enough(tried, cases)) for tried in properties]
     raise_failures(primitive, list(zip(properties, failures, strict=True)))
@@ -189,8 +199,7 @@ def assert_properties(primitive: Primitive, properties: Sequence[Property]) -> N
 def _enough(tried: Property, cases: list[Case]) -> list[Case]:
     if tried.name in COMBINED and isinstance(tried.tries, AtSamples):
         chosen = telling(filter(tried.tries.wants, cases))
-        shares = tried.name in SLOW and any(map(_shares_its_rules, chosen[:1]))
-        return chosen[: 1 if shares else 2]
+        return chosen[: 1 if any(map(_shares_its_rules, chosen[:1])) else 2]
     return cases
 
 

@@ -78,6 +78,7 @@ settings.register_profile(
     phases=[phase for phase in Phase if phase is not Phase.explain],
     **ANY_TIME,
 )
+settings.register_profile("quick", settings.get_profile("repeatable"), max_examples=30)
 settings.register_profile("explore", max_examples=1000, **ANY_TIME)
 settings.load_profile("repeatable")
 # Hypothesis would draw numbers that stand in the library's sources, too: others after each change,
@@ -114,6 +115,8 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.markexpr = "slow" if config.getoption("slow_share") else "not slow"
     if config.getoption("markexpr") == "not slow" or config.getoption("slow_share"):
         _compile_quickly()
+    if config.getoption("markexpr") == "not slow" and not config.getoption("hypothesis_profile"):
+        settings.load_profile("quick")
     if collects:
         config.pluginmanager.register(_Collected(config))
     if config.getoption("unknown_interpreter"):

@@ -71,8 +71,10 @@ def _chosen(condition: Raw, x: Raw, y: Raw) -> Any:
     For signs of activations NumPy takes 4 to 10 times as long as bit operations, and for a
     condition for each row twice as long if the others are zeros. The test takes a twentieth.
     """
-    size = max(np.size(condition), np.size(x), np.size(y))
-    if size < _MANY or type(condition) is not np.ndarray or condition.dtype.char != "?":
+    if type(condition) is not np.ndarray or condition.dtype.char != "?":
+        return np.where(condition, x, y)
+    size = max([getattr(value, "size", 1) for value in (condition, x, y)])
+    if size < _MANY:
         return np.where(condition, x, y)
     dtype = np.result_type(x, y)
     integer = _INTEGERS.get(dtype.itemsize)

@@ -17,6 +17,7 @@ import funcgrad.numpy as fnp
 from funcgrad._control.values import may_refuse, taking_part
 from funcgrad.errors import MatrixError
 from tests.conformance import in_turn
+from tests.together import together
 
 Function = Callable[[Any], Any]
 linalg, scipy = fnp.linalg, fg.scipy.linalg
@@ -139,8 +140,8 @@ def test_examples_that_go_elsewhere_are_not_refused(
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-11, err_msg=way)
 
 
-@pytest.mark.parametrize("name", ["solve", "slogdet", "qr", "cholesky", "a rule of the user's"])
-@pytest.mark.parametrize("place", [chosen, repeated])
+@together("name", ["solve", "a rule of the user's", "slogdet", "qr", "cholesky"], quick=2)
+@together("place", [chosen, repeated])
 def test_second_derivatives_are_not_refused(
     place: Callable[[Function], Function], name: str
 ) -> None:

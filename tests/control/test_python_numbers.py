@@ -43,7 +43,7 @@ def _batched(f: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 @together("transformed", [fg.grad, _second, _pushed, _batched])
 @together("inner", [_while, _cond, _for])
-@together("segment", [lambda f: f, fg.checkpoint])
+@together("segment", [lambda f: f, fg.checkpoint], quick=1)
 def test_loops_and_branches_read_numbers_of_loops_around(
     transformed: Any, inner: Any, segment: Any
 ) -> None:

@@ -11,6 +11,7 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad._core.structure.structures import Control
 from funcgrad._passes.costs import costs
+from tests.together import together
 
 XS = fg.tensor([1.0, 2.0, 3.0])
 
@@ -94,8 +95,8 @@ def test_unrolling_changes_nothing() -> None:
     np.testing.assert_array_equal(fg.jit(fg.grad(f), static_argnums=1)(XS, 2), expected)
 
 
-@pytest.mark.parametrize("every", [1, 2, 3, 5, "sqrt"])
-@pytest.mark.parametrize("reverse", [False, True])
+@together("every", [2, "sqrt", 1, 3, 5], quick=2)
+@together("reverse", [False, True])
 def test_checkpoints_change_nothing_but_memory(every: Any, reverse: bool) -> None:
     xs = fnp.linspace(0.1, 1.0, 5)
 

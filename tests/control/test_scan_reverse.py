@@ -115,8 +115,8 @@ def test_gradients_are_those_of_a_python_loop(name: str, length: int, reverse: b
     np.testing.assert_allclose([float(x) for x in numbers[:2]], [float(x) for x in expected[:2]])
 
 
-@pytest.mark.parametrize("length", [1, 3, 4])
-@pytest.mark.parametrize("name", ["chain of 2", "last alone", "with rows"])
+@together("length", [1, 3, 4], quick=2)
+@together("name", ["chain of 2", "last alone", "with rows"])
 def test_so_are_those_of_gradients_and_of_batches(name: str, length: int) -> None:
     def own(w: Any, start: Any, xs: Any) -> Any:
         return FUNCTIONS[name](_scan, w, start, xs)

@@ -180,7 +180,7 @@ def test_the_integer_of_a_loop_is_as_weak_as_pythons() -> None:
     np.testing.assert_array_equal(f(x), fg.jit(f)(x))
 
 
-@pytest.mark.parametrize("order", ORDERS)
+@together("order", ORDERS, quick=3)
 def test_a_count_that_all_examples_share_stays_one(order: str) -> None:
     def f(w: Any, x: Any) -> Any:
         return fg.while_loop(

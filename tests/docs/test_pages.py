@@ -59,8 +59,17 @@ def _as_in_a_kernel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator
 
 
 NAMES = [str(path.relative_to(DOCS)) for path in pages()]
-LONG = ("cookbook/solvers.md", "cookbook/testing.md", "guide/differential_equations.md")
-"""Pages that take three seconds each; the tests of solvers check more of what they show."""
+LONG = (
+    "cookbook/solvers.md",
+    "cookbook/testing.md",
+    "exercises.md",
+    "guide/differential_equations.md",
+    "guide/optimization.md",
+    "guide/sparse.md",
+    "guide/statistics.md",
+    "guide/training.md",
+)
+"""Pages that take half a second or more; whoever builds the site runs them, too."""
 
 
 @pytest.mark.filterwarnings("ignore:FigureCanvasAgg is non-interactive:UserWarning")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import re
 import zlib
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
@@ -15,12 +16,17 @@ from examples.docs.building import docstrings, inventories, public_names, refere
 from examples.docs.building.public_names import all_entries, entries, public_modules
 from tests.together import together
 
-PAGES = reference.pages()
 ENTRY = re.compile(r"^\.\. (?:auto|py:)(?:function|class|exception|data):: (\S+)$", re.MULTILINE)
 
 
+@cache
+def pages() -> dict[str, str]:
+    """The pages, which are made in most of a second, by their names."""
+    return reference.pages()
+
+
 def test_every_public_name_has_one_entry() -> None:
-    described = [path for text in PAGES.values() for path in ENTRY.findall(text)]
+    described = [path for text in pages().values() for path in ENTRY.findall(text)]
     names = [entry.path for entry in all_entries()]
     assert set(names) <= set(described)
     assert len(names) > 1200
@@ -29,28 +35,28 @@ def test_every_public_name_has_one_entry() -> None:
 
 @together("path", public_modules())
 def test_every_module_has_a_page_that_names_what_it_has(path: str) -> None:
-    text = PAGES[f"reference/{path}"]
+    text = pages()[f"reference/{path}"]
     for entry in entries(public_modules()[path], path):
         assert f"<{entry.path}>`" in text
 
 
 def test_titles_in_the_left_column_are_short() -> None:
     tree = re.compile(r"^   (\S.*) </(?:reference|errors)/\S+>$", re.MULTILINE)
-    titles = [title for text in PAGES.values() for title in tree.findall(text)]
+    titles = [title for text in pages().values() for title in tree.findall(text)]
     assert {"grad", "Program", "polynomial fits", "Linear", "ShapeError"} <= set(titles)
     assert [title for title in titles if len(title) > 28 or title.startswith("funcgrad.")] == []
 
 
 def test_every_exception_has_a_page() -> None:
     for name in fg.errors.__all__:
-        assert f".. autoexception:: funcgrad.errors.{name}\n" in PAGES[f"errors/{name}"]
+        assert f".. autoexception:: funcgrad.errors.{name}\n" in pages()[f"errors/{name}"]
 
 
 def test_the_page_of_an_exception_has_an_example_and_its_repair() -> None:
-    without = {name for name in fg.errors.__all__ if "This fails:" not in PAGES[f"errors/{name}"]}
+    without = {name for name in fg.errors.__all__ if "This fails:" not in pages()[f"errors/{name}"]}
     others = {"FuncgradError", "MissingPackageError", "WorkerError"}
     assert without == others | {name for name in fg.errors.__all__ if name.endswith("Warning")}
-    page = PAGES["errors/ShapeError"]
+    page = pages()["errors/ShapeError"]
     assert page.count(".. code-block:: python") == 2
     assert "../troubleshooting.html#shapeerror-sizes-do-not-fit" in page
 

@@ -156,7 +156,7 @@ MODES: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("solver", [bounded, projected])
+@pytest.mark.parametrize("solver", [bounded, pytest.param(projected, marks=pytest.mark.slow)])
 def test_numbers_at_a_bound_stay_and_the_others_follow(solver: Any, mode: str) -> None:
     solution = fg.implicit.minimize(coupled, solver, bounds=(0.0, 1.0))
     derivative = MODES[mode](lambda p: solution(HALF, p))

@@ -11,7 +11,7 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.implicit import dense_solve, direct, direct_solve
 
-SIDE = 15
+SIDE, HALF = 7, 3
 LOAD = np.linspace(0.5, 1.5, SIDE * SIDE).reshape(SIDE, SIDE)
 START = np.ones((SIDE, SIDE))
 
@@ -83,14 +83,14 @@ def fixed(solve: Any) -> Callable[[Any], Any]:
 def of_tree(solve: Any) -> Callable[[Any], Any]:
     def halves(u: Any, load: Any) -> Any:
         whole = residual(fnp.concatenate([u["top"], u["below"][0]]), load)
-        return {"top": whole[:7], "below": (whole[7:],)}
+        return {"top": whole[:HALF], "below": (whole[HALF:],)}
 
     def solver(_: Any, u: Any) -> Any:
         root = newton(lambda u: residual(u, LOAD), np.ones((SIDE, SIDE)))
-        return {"top": root[:7], "below": (root[7:],)}
+        return {"top": root[:HALF], "below": (root[HALF:],)}
 
     def solution(p: Any) -> Any:
-        start = {"top": START[:7], "below": (START[7:],)}
+        start = {"top": START[:HALF], "below": (START[HALF:],)}
         parts = fg.implicit.root(halves, solver, solve)(start, p * LOAD)
         return fnp.concatenate([parts["top"], parts["below"][0]])
 
@@ -134,6 +134,8 @@ def test_the_derivative_is_that_of_a_dense_matrix(
         raise AssertionError("a dense matrix was made")
 
     monkeypatch.setattr(direct, "dense_solve", refused)
+    monkeypatch.setattr(direct, "FEWEST_SPARSE", SIDE**2)
+    monkeypatch.setattr(direct, "_SPARSE", 4)
     ours = derivative(SOLUTIONS[kind](direct_solve))
     assert_allclose(np.asarray(ours), np.asarray(expected), rtol=1e-8)
 

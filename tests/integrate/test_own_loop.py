@@ -74,7 +74,7 @@ def test_values_keep_every_bit(
     assert made == [True]
 
 
-@together("transform", [fg.grad, fg.jacfwd, lambda f: fg.vmap(f), fg.hessian])
+@together("transform", [fg.grad, fg.jacfwd, lambda f: fg.vmap(f), fg.hessian], quick=3)
 def test_derivatives_and_batches_agree_and_repeat(
     transform: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -57,10 +57,10 @@ V = np.array([0.7, 0.2, 1.5])
         fg.jacrev,
         fg.jacfwd,
         fg.hessian,
-        lambda f: fg.jacrev(fg.jacrev(f)),
-        lambda f: fg.jacrev(fg.hessian(f)),
+        pytest.param(lambda f: fg.jacrev(fg.jacrev(f)), marks=pytest.mark.slow),
+        pytest.param(lambda f: fg.jacrev(fg.hessian(f)), marks=pytest.mark.slow),
         lambda f: fg.jit(fg.hessian(f)),
-        lambda f: fg.hessian(fg.jit(f)),
+        pytest.param(lambda f: fg.hessian(fg.jit(f)), marks=pytest.mark.slow),
         lambda f: lambda v: fg.vmap(fg.hessian(f))(v[None])[0],
     ],
 )

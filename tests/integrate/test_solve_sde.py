@@ -13,6 +13,7 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad.errors import ArgumentError, DtypeError, FunctionError, ShapeError, TreeError
 from funcgrad.integrate import solve_sde
+from tests.together import together
 
 KEY = fg.random.key(1)
 METHODS = ("euler", "milstein", "srk", "heun")
@@ -155,7 +156,7 @@ def shaken(t: Any, y: Any, rate: Any) -> Any:
     return {"x": 0.3 * rate * y["x"] ** 2, "v": 0.2 * y["v"]}
 
 
-@pytest.mark.parametrize("method", METHODS)
+@together("method", METHODS, quick=2)
 def test_derivatives_of_every_order_and_mode(method: str) -> None:
     start = {"x": np.array([1.0, 0.5]), "v": np.array(0.5)}
 

@@ -16,6 +16,7 @@ from funcgrad import optim
 from funcgrad._core import pytrees
 from funcgrad.errors import ArgumentError, DtypeError, FunctionError, ShapeError, TreeError
 from funcgrad.optim.lbfgs import PairMemory
+from tests.together import together
 
 
 def rosenbrock(x):
@@ -98,14 +99,15 @@ def test_every_step_satisfies_wolfes_conditions():
         assert abs(state.grads @ (x - before)) <= -0.9 * (grads @ (x - before))
 
 
-@pytest.mark.parametrize(
+@together(
     "dtypes",
     [
-        ("float64", "complex128", "float64"),
-        ("float32", "complex64", "float32"),
         ("float64", "complex64", "float32"),
         ("float16", "complex64", "float16"),
+        ("float64", "complex128", "float64"),
+        ("float32", "complex64", "float32"),
     ],
+    quick=2,
 )
 def test_trees_of_every_dtype(dtypes):
     first, second, third = (np.dtype(name) for name in dtypes)

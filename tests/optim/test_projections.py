@@ -52,7 +52,7 @@ X = np.array([1.3, -0.2, 0.9, 2.1, -1.7, 0.05])
 
 
 @convex
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(vectors, scales)
 def test_laws_of_closest_points(name, xs, scale):
     """In the set; idempotent; not expanding; at right angles to the set, as only the closest is."""
@@ -66,7 +66,7 @@ def test_laws_of_closest_points(name, xs, scale):
 
 
 @pytest.mark.parametrize("name", SPHERES)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(vectors, scales)
 def test_spheres(name, xs, scale):
     project, order = SPHERES[name]

@@ -16,7 +16,7 @@ from tests.together import together
 scipy_optimize = pytest.importorskip("scipy.optimize")
 
 
-@pytest.mark.parametrize("name", RESIDUALS)
+@together("name", RESIDUALS, quick=7)
 def test_least_squares_reaches_the_known_minimum(name: str) -> None:
     problem = RESIDUALS[name]
     found = optimize.least_squares(
@@ -37,8 +37,8 @@ def test_least_squares_reaches_the_known_minimum(name: str) -> None:
     assert found.jac.shape == (len(found.fun), len(problem.start))
 
 
-@pytest.mark.parametrize("name", SYSTEMS)
-@pytest.mark.parametrize("method", ["hybr", "newton", "broyden1", "krylov"])
+@together("method", ["hybr", "newton", "broyden1", "krylov"])
+@together("name", SYSTEMS, quick=4)
 def test_root_solves_the_system(name: str, method: str) -> None:
     fun, start = SYSTEMS[name]
     if name == "almost linear" and method != "hybr":
@@ -75,8 +75,8 @@ def test_minimize_of_sums_of_squares_by_each_method(name: str) -> None:
         assert float(found.fun) <= 1.001 * least + 1e-6, (method, found.status)
 
 
-@pytest.mark.parametrize("number", CONSTRAINED)
-@pytest.mark.parametrize("method", ["bfgs", pytest.param("trust-exact", marks=pytest.mark.slow)])
+@together("number", CONSTRAINED, quick=7)
+@together("method", ["bfgs", "trust-exact"], quick=1)
 def test_minimize_with_constraints(number: int, method: str) -> None:
     problem = CONSTRAINED[number]
     constraints = [{"type": kind, "fun": fun} for kind, fun in problem.constraints]

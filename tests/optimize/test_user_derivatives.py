@@ -39,7 +39,7 @@ def steep(x: Any, a: Any = 1.0) -> Any:
 SLOW = pytest.mark.slow
 
 
-@pytest.mark.parametrize("method", ["lm", "dogbox", pytest.param("gn", marks=SLOW)])
+@pytest.mark.parametrize("method", ["lm", *[pytest.param(m, marks=SLOW) for m in ("dogbox", "gn")]])
 @pytest.mark.parametrize(
     "form", ["dense", pytest.param("sparse", marks=SLOW), pytest.param("scipy", marks=SLOW)]
 )

@@ -267,7 +267,7 @@ def test_reshaped_complex_numbers_stay() -> None:
 # ------------------------------------------------------------------------------------ all together
 
 
-@together("start", range(0, 400, 50))
+@together("start", range(0, 400, 50), quick=4)
 def test_expressions_keep_their_bits(start: int) -> None:
     before = after = 0
     for seed in range(start, start + 50):

@@ -12,6 +12,7 @@ import funcgrad.numpy as fnp
 from funcgrad._passes.in_place import change_in_place
 from funcgrad._programs.program import Program
 from tests.subjects import assert_bits
+from tests.together import together
 
 STEPS = 6
 
@@ -73,7 +74,7 @@ def names_inside(program: Program) -> set[str]:
 
 
 @by_reader
-@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.complex128])
+@together("dtype", [np.float64, np.complex128, np.float32], quick=2)
 def test_gradients_keep_their_bits(f: Callable[..., Any], dtype: Any) -> None:
     x = np.random.default_rng(5).standard_normal(9).astype(dtype)
     x[3] = -0.0

@@ -135,7 +135,7 @@ def test_results_keep_their_bits(change: Any, subject: Any) -> None:
 
 
 @by_pass
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(chosen=st.lists(steps, min_size=1, max_size=12), arguments=inputs, free=st.integers(0, 5))
 def test_random_programs_keep_their_bits(
     change: Any, chosen: Any, arguments: Any, free: int

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from funcgrad._backends import choice
 from funcgrad._core.primitive import Primitive
 from funcgrad._core.specs import Spec
 from funcgrad.testing.operations import PROPERTIES
@@ -21,6 +22,7 @@ from funcgrad.testing.operations.stages import WRITTEN_FORMULAS
 from tests.conformance import (
     assert_properties,
     by_properties,
+    by_quick_properties,
     every_case,
     every_primitive,
     strangers,
@@ -71,6 +73,15 @@ def test_names_are_unique() -> None:
 def test_it_keeps_its_word(primitive: Primitive, properties: Sequence[Property]) -> None:
     excused = [name for name, several in EXCUSED.items() if primitive.name in several]
     assert_properties(primitive, [tried for tried in properties if tried.name not in excused])
+
+
+@by_quick_properties(PRIMITIVES, [tried for tried in PROPERTIES if tried.name == "compiled"])
+def test_numpys_backend_compiles_it(
+    primitive: Primitive, properties: Sequence[Property], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Quick tests of machine code compile every operation by the other backend."""
+    monkeypatch.setattr(choice, "DEFAULT", "numpy")
+    assert_properties(primitive, properties)
 
 
 def test_python_numbers_give_way() -> None:

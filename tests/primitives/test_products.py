@@ -126,7 +126,7 @@ def contractions(draw: st.DrawFn) -> tuple[str, Any, Any]:
 
 
 @given(contractions())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_every_contraction_is_that_of_einsum(case: tuple[str, Any, Any]) -> None:
     subscripts, x, y = case
     assert_written(subscripts, x, y)

@@ -342,7 +342,7 @@ test_bad_arguments = refused(
 # ------------------------------------------------------------------------------------- derivatives
 
 
-@pytest.mark.parametrize("a", [0.05, 0.5, 2.0, 30.0])
+@together("a", [0.05, 2.0, 0.5, 30.0], quick=2)
 def test_gamma_numbers_move_along_their_quantile(a):
     level, step = special.gammainc(a, random.gamma(KEY, a).item()), 1e-4 * a
     ahead, here, behind = [special.gammaincinv(a + k * step, level) for k in (1, 0, -1)]

@@ -30,7 +30,7 @@ def shares_a_row(dense: np.ndarray[Any, Any], colors: np.ndarray[Any, Any]) -> b
 SEEDS = st.integers(0, 10**9)
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(SEEDS)
 def test_columns_of_one_color_share_no_row(seed: int) -> None:
     pattern = drawn(seed)
@@ -55,7 +55,7 @@ def has_path_of_two_colors(dense: np.ndarray[Any, Any], colors: np.ndarray[Any, 
     )
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(SEEDS)
 def test_star_colorings_have_no_path_of_two_colors(seed: int) -> None:
     pattern = drawn(seed, symmetric=True)

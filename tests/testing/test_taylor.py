@@ -95,7 +95,7 @@ def test_they_are_found_at_extreme_scales(scale):
 
 
 @together("name", ["sin", "exp", "tanh", "cube", "square", "reciprocal", "log"])
-@together("factor", [-1, 2, 1.1])
+@together("factor", [1.1, -1, 2], quick=1)
 def test_a_wrong_second_derivative_is_told_from_a_wrong_first(name, factor):
     point = abs(point_of(1.0, 0))
     wrong = wrong_in_second(SMOOTH[name], factor)
@@ -148,7 +148,7 @@ def test_wrong_rules_of_complex_functions_are_found_at_every_size(name):
 def test_mistakes_that_are_opposite_in_two_elements_do_not_cancel():
     swapped = fg.custom_jvp(lambda x: fnp.sum(x * x))
     swapped.defjvp(lambda p, t: (swapped(*p), 2 * fnp.sum(p[0][::-1] * t[0])))
-    for seed in range(32):
+    for seed in range(12):
         with pytest.raises(CheckError, match="order 1"):
             taylor(swapped, (fg.tensor([1.0, 1.5]),), seed=seed)
 

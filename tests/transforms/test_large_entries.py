@@ -164,7 +164,7 @@ DTYPES = st.sampled_from([np.float64, np.float32])
 
 
 @hypothesis.given(STEPS, SHAPES, DTYPES)
-@hypothesis.settings(max_examples=120, deadline=None)
+@hypothesis.settings(max_examples=50, deadline=None)
 def test_programs_give_the_same_bits(steps: Any, shape: tuple[int, ...], dtype: Any) -> None:
     assert_alike(steps, fg.tensor(numbers(*shape, dtype=dtype)))
 

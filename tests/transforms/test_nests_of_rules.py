@@ -179,7 +179,7 @@ def test_more_layers() -> None:
         yield ["grad", "checkpoint", "grad"], "bwd", 1, [1, 2]  # staged where numbers are read
         # The values that are closed over become arguments of a call that is staged again.
         yield ["jvp", "grad", "checkpoint", "vmap"], "function and pushforward", 0, [1, 3, 2]
-        for _ in range(100):
+        for _ in range(50):
             depth = random.choice((3, 4, 5))
             names = random.choices([*LAYERS], k=depth)
             read = random.sample(range(depth), random.randint(1, depth))

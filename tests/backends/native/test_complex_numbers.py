@@ -203,8 +203,8 @@ REDUCED = {
 
 
 @together("shape", [(3, 5), (70, 130), (1, 20_000), (20_000, 1), (2, 1)])
-@together("char", "FD")
-@pytest.mark.parametrize("name", REDUCED)
+@together("char", "DF", quick=1)
+@together("name", REDUCED)
 def test_sums(name: str, char: str, shape: tuple[int, ...]) -> None:
     f, x = REDUCED[name], _numbers(char, *shape)
     y = x[::-1] + 1

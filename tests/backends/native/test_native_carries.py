@@ -14,6 +14,7 @@ from funcgrad._backends.native.native_backend import NATIVE
 from funcgrad._backends.native.native_code import BEST, FIRST
 from tests.backends.native.test_native import assert_same
 from tests.backends.native.test_native_levels import begin_with_the_best
+from tests.together import together
 
 pytest.importorskip("llvmlite")
 
@@ -144,7 +145,7 @@ def few_numbers(x: Any) -> Any:
     return fg.scan(step, (x, x[0]), fnp.arange(9).astype(x.dtype))
 
 
-@pytest.mark.parametrize("char", "efdFD")
+@together("char", "deDfF", quick=3)
 def test_few_numbers_are_evaluations(char: str) -> None:
     for count in (1, 2, 3, 8, 9, 17) if char in "FD" else (1, 2, 3, 5, 7, 8, 9, 12, 15, 16, 17):
         x = np.resize(X, count).astype(char) * (1 + 2j if char in "FD" else 1)
@@ -178,8 +179,8 @@ def summed_rows(s: Any) -> Any:
     return 0.015 * fnp.stack([w, fnp.cumsum(fnp.sin(s[1] + 1e-3 * t))])[::-1]
 
 
-@pytest.mark.parametrize("step", [turned_wave, summed_rows])
-@pytest.mark.parametrize("count", [6, 7])
+@together("step", [turned_wave, summed_rows])
+@together("count", [7, 6], quick=1)
 def test_large_carries_are_read_from_where_the_step_before_wrote_them(
     step: Callable[[Any], Any], count: int
 ) -> None:

@@ -12,6 +12,7 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad._primitives.norms import directed
 from tests.backends.native.other_machines import machine_code_of as run
+from tests.together import together
 
 pytest.importorskip("llvmlite")
 
@@ -58,7 +59,7 @@ LENGTHS = [
 ]
 
 
-@pytest.mark.parametrize("char", "efdFD")
+@together("char", "deDfF", quick=3)
 def test_lengths_and_directions_are_evaluations(char: str) -> None:
     every, c = [numbers(name, char) for name in SIZES], np.array([[2.0], [-0.5]], char.lower())
     calls: list[tuple[Any, list[Any]]] = [(f, [(x,) for x in every]) for f in LENGTHS]

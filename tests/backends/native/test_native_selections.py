@@ -12,6 +12,7 @@ from funcgrad._backends.native.sort_planning import selects
 from funcgrad._core.structure.structures import Ordering
 from funcgrad._primitives.ranking import places_of_ranked, ranked
 from tests.backends.native.other_machines import OTHERS, machine_code_of
+from tests.together import together
 
 Array = np.ndarray[Any, Any]
 
@@ -43,7 +44,7 @@ def part(x: Any, axis: int, descending: bool, count: int, last: bool) -> Any:
     return order[x.shape[axis] - count :] if last else order[:count]
 
 
-@pytest.mark.parametrize("dtype", ["f4", "f8", "f2", "i4", "u8", "i2"])
+@together("dtype", ["f4", "i4", "f8", "f2", "u8", "i2"], quick=2)
 def test_places_are_the_stable_sort_s(dtype: str) -> None:
     shapes = [((333,), 0, 3), ((3, 130), 1, 20), ((2, 90, 3), 1, 5), ((5, 64, 1), 1, 1)]
     for number, (shape, axis, count) in enumerate(shapes):
@@ -153,8 +154,8 @@ def at_ranks(x: Any, axis: int, kth: tuple[int, ...]) -> Any:
     return values, places_of_ranked(x, values, axis=axis, kth=kth)
 
 
-@pytest.mark.parametrize("kind", ["plain", "special", "equal", "rising", "falling", "ties"])
-@pytest.mark.parametrize("dtype", ["f4", "f8", "f2", "i4", "u8", "i2", "u1", "?"])
+@together("kind", ["plain", "special", "equal", "rising", "falling", "ties"])
+@together("dtype", ["f4", "u8", "i2", "?", "f8", "f2", "i4", "u1"], quick=4)
 def test_elements_at_ranks_are_the_stable_sort_s(kind: str, dtype: str) -> None:
     many = dtype in ("f4", "f8") and kind in ("special", "ties")
     for shape, axis in (((700,), 0), ((3, 65), 1), ((2, 1500, 1), 1), ((70, 2), 0))[

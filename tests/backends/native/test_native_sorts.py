@@ -100,8 +100,10 @@ def test_single_long_lines_and_complex_numbers_are_numpys() -> None:
         np.testing.assert_array_equal(jitted(x), np.sort(x))
 
 
-@pytest.mark.parametrize(
-    ("kinds", "count"), [("dd", 5), ("fd", 40), ("ld", 40), ("?l", 6), ("ee", 40), ("BB", 40)]
+@together(
+    ("kinds", "count"),
+    [("dd", 5), ("fd", 40), ("?l", 6), ("ld", 40), ("ee", 40), ("BB", 40)],
+    quick=3,
 )
 def test_elements_of_a_set(kinds: str, count: int) -> None:
     rng = np.random.default_rng(7)

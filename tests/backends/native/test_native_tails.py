@@ -65,6 +65,18 @@ def test_nothing_behind_a_part_is_written(char: str) -> None:
         assert_array_equal(run_natively(f, x, y), f(x, y))
 
 
+@together(("wide", "narrow"), [("q", "b"), ("q", "h"), ("i", "B"), ("d", "b"), ("f", "b")])
+def test_nothing_behind_numbers_that_became_narrower_is_written(wide: str, narrow: str) -> None:
+    """LLVM 22 wrote all bytes of the wide number where one lane was active."""
+
+    def f(x: Any) -> Any:
+        return fnp.stack([fnp.astype(x + x, narrow), fnp.astype(x, narrow)])
+
+    for length in (*LENGTHS, 65):
+        x = values(wide, length)
+        assert_array_equal(run_natively(f, x), f(x))
+
+
 @pytest.mark.parametrize("char", "fdD")
 def test_rows_of_every_length_and_their_reductions(char: str) -> None:
     for length in LENGTHS:

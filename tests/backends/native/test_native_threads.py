@@ -196,7 +196,7 @@ def test_gradients_loops_and_choices() -> None:
 
 @pytest.mark.usefixtures("eager")
 @together("stride", [1, 2])
-@together("groups", [1, 2])
+@together("groups", [2, 1], quick=1)
 def test_convolutions_are_shared(stride: int, groups: int) -> None:
     x, k = numbers((3, 4, 9, 10)), numbers((6, 4 // groups, 3, 3))
 

@@ -13,11 +13,12 @@ from funcgrad._primitives.sparse_matrices import sampled_product, sparse_product
 from funcgrad.sparse.sparse_arrays import SparseArray
 from tests.backends.native.other_machines import OTHERS, machine_code_of
 from tests.backends.native.test_native_loops import called_back
+from tests.together import together
 
 pytest.importorskip("llvmlite")
 pytest.importorskip("scipy")
 
-CHARS = "fdFD"
+CHARS = "dFfD"
 COLUMNS = [0, 1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 33, 64, 71, 130]
 
 
@@ -50,8 +51,8 @@ def close(ours: Any, theirs: Any) -> None:
     assert_allclose(np.asarray(ours), theirs, rtol=1e-4 if theirs.dtype.char in "fF" else 1e-12)
 
 
-@pytest.mark.parametrize("kind", ["all", "some", "none", "dense"])
-@pytest.mark.parametrize("char", CHARS)
+@together("kind", ["all", "some", "none", "dense"])
+@together("char", CHARS, quick=2)
 def test_products_in_all_widths(kind: str, char: str) -> None:
     A, y = matrix(kind, char), drawn((9,), char)
     dense = np.asarray(A.toarray())
@@ -66,9 +67,9 @@ def test_products_in_all_widths(kind: str, char: str) -> None:
         close(fg.jit(lambda A, y: y @ A, backend="native")(A, Y), Y @ dense)
 
 
-@pytest.mark.parametrize("kind", ["all", "some"])
-@pytest.mark.parametrize("char", CHARS)
-@pytest.mark.parametrize("count", [None, 1, 3, 8, 40, 71])
+@together("kind", ["all", "some"])
+@together("char", CHARS, quick=2)
+@together("count", [None, 3, 40, 1, 8, 71], quick=3)
 def test_gradients(kind: str, char: str, count: int | None) -> None:
     """The nonzeros' cotangents are products of rows, and the vector's a product with ``A.T``."""
     A = matrix(kind, char)
@@ -122,8 +123,8 @@ def test_stacks(which: tuple[int | None, int | None], count: int | None) -> None
             close(out[k], theirs)
 
 
-@pytest.mark.parametrize("char", CHARS)
-@pytest.mark.parametrize("machine", OTHERS)
+@together("char", CHARS, quick=2)
+@together("machine", OTHERS)
 def test_other_machines(machine: Any, char: str) -> None:
     A, layout = matrix("some", char), matrix("some").pattern.layout
     for count in (1, 7):

@@ -34,6 +34,7 @@ from funcgrad._backends.native.native_backend import NATIVE
 from funcgrad._backends.native.native_code import BEST
 from funcgrad._backends.native.native_module import NativeModule
 from funcgrad._backends.native.thread_pool import has_threads
+from tests.together import together
 
 pytestmark = pytest.mark.skipif(not has_threads(), reason="the system has no such threads")
 
@@ -225,7 +226,7 @@ LOOPS: dict[str, Callable[..., Any]] = {
 
 
 @pytest.mark.usefixtures("two")
-@pytest.mark.parametrize("name", LOOPS)
+@together("name", ["gradient", "map", "until", "branch"], quick=2)
 def test_batched_loops_have_the_same_bits(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert_same_bits(fg.vmap(LOOPS[name]), [np.linspace(1.0, 2.0, 1_234)], monkeypatch)
     if name == "map":
