@@ -75,7 +75,7 @@ def bincount(
     length = natural(minlength, "bincount", "minlength")
     places = places.astype(np.intp)
     if weights is None or not places.size:
-        return wrap(np.bincount(places, minlength=length))
+        return wrap(beside(np.bincount(places, minlength=length), value))
     amounts = asarray(operand(weights, "bincount"))
     if amounts.dtype.kind == "c":
         raise DtypeError(
