@@ -369,14 +369,15 @@ def is_followed(x: Value) -> bool:
     return type(value) not in RAW and not value._trace.is_remote
 
 
-def beside(raw: Raw, value: Value) -> Value:
-    """A constant where another value is: on its device, if that is on one.
+def beside(constant: Value, value: Value) -> Value:
+    """A constant where another value is: on its device, if that is on one. What is no array of the
+    host stays as it is.
 
     >>> beside(2.0, np.ones(3))
     2.0
     """
-    device = device_below(value)
-    return raw if device is None else device.constant(raw)
+    device = device_below(value) if type(constant) in RAW else None
+    return constant if device is None else device.constant(constant)
 
 
 def device_below(value: Value) -> Trace | None:

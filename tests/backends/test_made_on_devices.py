@@ -89,7 +89,19 @@ POSITIONS: dict[str, Callable[[Any], Any]] = {
     "bincount": lambda x: fnp.bincount(fnp.astype(x, int)),
 }
 
+
+def _times(x: Any) -> Any:
+    at = [0.5, 1.0]
+    sol = fg.integrate.solve_ivp(lambda t, y: -y, (0.0, 1.0), x, t_eval=at)
+    key = fg.put(fg.random.key(0), x.device)
+    noisy = fg.integrate.solve_sde(
+        lambda t, y: -y, lambda t, y: y, (0.0, 1.0), x, key, steps=4, t_eval=at
+    )
+    return sol.t, sol.y, noisy.t, noisy.y
+
+
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+    "times": _times,
     **ZEROS,
     **POSITIONS,
     "several arrays": lambda x: (
