@@ -123,8 +123,8 @@ def intersect1d(
     common = take(first, places).astype(dtype)
     if not return_indices:
         return common
-    found = concrete(common)
-    return common, wrap(beside(places, found)), wrap(beside(others, found))
+    positions = [wrap(beside(x, concrete(common))) for x in (places, others)]
+    return common, *positions
 
 
 def setdiff1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> Tensor:
