@@ -50,6 +50,8 @@ def is_unknown(value: Value) -> bool:
     while type(value) not in RAW:
         if isinstance(value, Batched | Staged):
             return True
+        if value._trace is not None and value._trace.is_remote:  # a number there, not copied
+            return False
         value = value._value
     return False
 

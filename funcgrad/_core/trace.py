@@ -29,7 +29,7 @@ dtype). Their primitives do the same, so it makes no difference whether a number
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from operator import pos
 from time import perf_counter_ns
@@ -369,14 +369,15 @@ def is_followed(x: Value) -> bool:
     return type(value) not in RAW and not value._trace.is_remote
 
 
-def beside(raw: Raw, value: Value) -> Value:
-    """A constant where another value is: on its device, if that is on one.
+def beside(constant: Value, value: Value) -> Value:
+    """A constant where another value is: on its device, if that is on one. What is no array of the
+    host stays as it is.
 
     >>> beside(2.0, np.ones(3))
     2.0
     """
-    device = device_below(value)
-    return raw if device is None else device.constant(raw)
+    device = device_below(value) if type(constant) in RAW else None
+    return constant if device is None else device.constant(constant)
 
 
 def device_below(value: Value) -> Trace | None:
@@ -387,6 +388,26 @@ def device_below(value: Value) -> Trace | None:
             return trace
         value = value._value
     return None
+
+
+def device_among(values: Iterable[Value]) -> Trace | None:
+    """The device of the first value that is on one; None if all are on the host."""
+    return next(filter(None, map(device_below, values)), None)
+
+
+def on_one_device(values: Sequence[Value], operation: str) -> Sequence[Value]:
+    """Values that no operation brings together, all on the device of the first that is on one.
+
+    Raises
+    ------
+    DeviceError
+        The user passed an array of the host beside it.
+    """
+    device = device_among(values)
+    if device is None:
+        return values
+    device.refuse_arguments(operation)
+    return [device.constant(value) if type(value) in RAW else value for value in values]
 
 
 def innermost(first: Trace, second: Trace) -> Trace:

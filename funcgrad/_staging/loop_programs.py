@@ -27,7 +27,7 @@ from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._base.floating_errors import quiet
 from funcgrad._core import pytrees
 from funcgrad._core.pytrees import Structure
-from funcgrad._core.trace import RAW, Value, concrete, device_below, running_traces
+from funcgrad._core.trace import RAW, Value, concrete, device_among, running_traces
 from funcgrad._hooks.key_uses import current_uses
 from funcgrad._hooks.result_watch import WATCH, WATCHING
 from funcgrad._passes.pipeline import optimize, simplified
@@ -106,7 +106,7 @@ class LoopPrograms:
         except NoPartsError:
             return None
         values = [concrete(x) for x in (*args, *parts.tensors)]
-        device = next(filter(None, map(device_below, values)), None)
+        device = device_among(values)
         if device is not None:  # which would take all arrays along
             device.refuse_arguments("a solver")
         examples = [example(value) for value in values]

@@ -145,6 +145,8 @@ def is_staged(data: Value) -> bool:
         trace = data._trace
         if trace is not None and not trace.is_batch and not trace.has_numbers:
             return True
+        if trace is not None and trace.is_remote:  # numbers there, not copied
+            return False
         data = data._value
     return False
 

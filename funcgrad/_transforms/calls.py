@@ -37,7 +37,14 @@ from funcgrad._transforms.flat_functions import (
     run_pushed,
 )
 from funcgrad._transforms.linear import LinearRecorder
-from funcgrad._transforms.masked import broadcast, fit, fit_cotangent, fitted_present, plain
+from funcgrad._transforms.masked import (
+    broadcast,
+    fit,
+    fit_cotangent,
+    fitted_present,
+    plain,
+    values_there,
+)
 from funcgrad._transforms.paths import Group, Path, joined
 from funcgrad._transforms.record import transpose_map
 from funcgrad._transforms.transformed import LinearMap
@@ -257,8 +264,9 @@ class JvpCall(RuleCall):
 
 def filled(tangents: Values, primals: Values) -> list[Value]:
     """Tangents with zeros in place of None."""
+    there = values_there(tangents)
     pairs = zip(tangents, primals, strict=True)
-    return [zeros_like(x) if tangent is None else tangent for tangent, x in pairs]
+    return [zeros_like(x, there) if tangent is None else tangent for tangent, x in pairs]
 
 
 class VjpCall(RuleCall):
@@ -278,8 +286,7 @@ class VjpCall(RuleCall):
         sources = [spec_of(arg) for arg in args]
 
         def pull(cts: list[Value]) -> list[Value]:
-            pairs = zip(cts, specs, strict=True)
-            # None is zero.
+            pairs = zip(filled(cts, specs), specs, strict=True)  # None is zero
             return backward(residuals, [fit_cotangent(ct, spec) for ct, spec in pairs])
 
         def pull_some(cts: list[Value]) -> list[Value]:

@@ -13,14 +13,14 @@ array(3.)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from funcgrad._core.primitive import OPPOSITE, SAME, Partials, Primitive, UnitFactor
 from funcgrad._core.specs import Shape, dtype_of, expand, shape_of
-from funcgrad._core.trace import RAW, TracedValue, Value, beside
+from funcgrad._core.trace import RAW, TracedValue, Value, device_among
 from funcgrad._core.users_values import is_weak
 from funcgrad._primitives.broadcasting import broadcast_to
 from funcgrad._primitives.complexes import conj
@@ -133,10 +133,13 @@ def fit_tangent(tangent: Value, primal: Value) -> Value:
     return broadcast_to(tangent, shape=shape)
 
 
-def zeros_like(x: Value) -> Value:
-    """Zeros in the shape and the dtype of a value, or of a spec; on the device of the value."""
+def zeros_like(x: Value, seeds: Iterable[Value] = ()) -> Value:
+    """Zeros in the shape and the dtype of a value, or of a spec; on the device of the value.
+
+    If it is on none, they are on the device of the first seed that is on one.
+    """
     shape, dtype = shape_of(x), dtype_of(x)
-    zero = beside(dtype.type(0), x) if isinstance(x, TracedValue) else 0
-    if type(zero) in RAW:
+    device = device_among((x, *seeds) if isinstance(x, TracedValue) else seeds)
+    if device is None:
         return np.zeros(shape, dtype)[()]
-    return broadcast_to(zero, shape=shape)
+    return broadcast_to(device.constant(dtype.type(0)), shape=shape)

@@ -75,13 +75,15 @@ def _over_basis(
 
     def at(place: Value) -> Any:  # so that memory never holds all unit vectors
         leaves = []
-        for spec, end in zip(specs, ends, strict=True):
-            places = np.arange(end - prod(spec.shape), end).reshape(spec.shape)
+        for value, spec, end in zip(values, specs, ends, strict=True):
+            places = beside(np.arange(end - prod(spec.shape), end).reshape(spec.shape), value)
             factor = unit if spec.dtype.kind == "c" or unit == 1.0 else 0.0
             leaves.append((wrap(places) == place).astype(spec.dtype) * spec.dtype.type(factor))
         return f(*leaves)
 
-    return vmap(at, out_axes=out_axes, batch_size=batch_size)(np.arange(ends[-1]))
+    return vmap(at, out_axes=out_axes, batch_size=batch_size)(
+        beside(np.arange(ends[-1]), values[0])
+    )
 
 
 def _split(x: Value, shapes: Sequence[Shape], axis_last: bool) -> list[Any]:

@@ -79,7 +79,7 @@ def linearize(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., 
         with quiet():
             pushed = record.push(indices, directions)
             return [
-                zeros_like(x) if t is None else fit_tangent(t, x)
+                zeros_like(x, directions) if t is None else fit_tangent(t, x)
                 for t, x in zip(pushed, outs, strict=True)
             ]
 
@@ -157,7 +157,7 @@ def pullback(
     def pull(seeds: list[Value]) -> list[Value]:
         with quiet():
             cts = record.pull(indices, seeds)
-            return [fit_cotangent(ct, x) for ct, x in zip(cts, sources, strict=True)]
+            return [fit_cotangent(ct, x, seeds) for ct, x in zip(cts, sources, strict=True)]
 
     return LinearMap(operation, "cotangent", pull, structure, specs, chosen.structure)
 

@@ -13,7 +13,7 @@ array([2., 0.])
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -249,10 +249,18 @@ def fit(ct: Cotangent, x: Value, wide: Shape) -> Cotangent:
     return cast(ct, dtype=dtype)
 
 
-def fit_cotangent(ct: Cotangent | None, x: Value) -> Value:
-    """A cotangent in the shape and dtype of its primal: zeros where nothing reached it."""
+def values_there(cts: Iterable[Cotangent | None]) -> list[Value]:
+    """The values of cotangents that are not zero: zeros beside them are on their device."""
+    return [ct.value if type(ct) is Masked else ct for ct in cts if ct is not None]
+
+
+def fit_cotangent(ct: Cotangent | None, x: Value, seeds: Iterable[Value] = ()) -> Value:
+    """A cotangent in the shape and dtype of its primal: zeros where nothing reached it.
+
+    Zeros for a spec are on the device of the seeds.
+    """
     if ct is None:
-        return zeros_like(x)
+        return zeros_like(x, seeds)
     if type(ct) is type(x) in FREE:
         return ct
     if type(ct) is np.ndarray and type(x) is np.ndarray and ct.shape == x.shape:

@@ -26,7 +26,7 @@ from funcgrad._transforms.answers import Rows
 from funcgrad._transforms.call import Call
 from funcgrad._transforms.composite import Recording, bind_composite, innermost_trace
 from funcgrad._transforms.entries import Entry
-from funcgrad._transforms.masked import Cotangent, fit_cotangent
+from funcgrad._transforms.masked import Cotangent, fit_cotangent, values_there
 from funcgrad._transforms.record import Recorder
 from funcgrad.errors import DifferentiationError
 from funcgrad.tensor.tensor import Tensor, wrap
@@ -145,7 +145,8 @@ class ProbeSet:
                 f" {sorted(self._marked) or 'none'}. Call fg.probe(x, name) on the value."
             )
         marked_cts = zip(self._marked.items(), cts[-len(self._marked) :], strict=True)
-        return {name: wrap(fit_cotangent(ct, spec)) for (name, (spec, _)), ct in marked_cts}
+        seeds = values_there(cts)
+        return {name: wrap(fit_cotangent(ct, spec, seeds)) for (name, (spec, _)), ct in marked_cts}
 
 
 def _marked_twice(name: str) -> DifferentiationError:

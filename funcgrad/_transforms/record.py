@@ -56,9 +56,9 @@ from funcgrad._transforms.entries import (
     ReductionEntry,
     TransposedEntry,
 )
-from funcgrad._transforms.factors import fit_tangent, has_route, outlined
+from funcgrad._transforms.factors import fit_tangent, has_route, outlined, zeros_like
 from funcgrad._transforms.large_entries import LARGE, LargeEntry, residuals_of
-from funcgrad._transforms.masked import SPARING, Cotangent, fit, fitted_present
+from funcgrad._transforms.masked import SPARING, Cotangent, fit, fitted_present, values_there
 from funcgrad._transforms.quick_entries import ProductEntry, QuickEntry
 from funcgrad._transforms.recorded import Readable, Record, Recorded
 from funcgrad.errors import DifferentiationError
@@ -365,7 +365,8 @@ def transpose_linear(
 
     The specs describe its arguments. Results and cotangents may be None, for a structural zero.
     """
-    zeros = [np.zeros(spec.shape, spec.dtype) for spec in specs]
+    seeds = values_there(cts)
+    zeros = [zeros_like(spec, seeds) for spec in specs]
     recorder, record, outs = Recorder.run(lambda args: function(*args), zeros)
     pairs = [
         (recorder.index_of(out), fit(ct, recorder.inner(out), shape_of(out)))
@@ -373,8 +374,8 @@ def transpose_linear(
         if out is not None and ct is not None
     ]
     pulled = record.pull([index for index, _ in pairs], [ct for _, ct in pairs])
-    by_zero = zip(pulled, zeros, strict=True)
-    return [None if ct is None else fit(ct, zero, zero.shape) for ct, zero in by_zero]
+    by_spec = zip(pulled, specs, strict=True)
+    return [None if ct is None else fit(ct, spec, spec.shape) for ct, spec in by_spec]
 
 
 def transpose_map(

@@ -17,7 +17,7 @@ import funcgrad.numpy as fnp
 from funcgrad._control.carry import placed
 from funcgrad._control.choices import is_unknown, number_in
 from funcgrad._core import pytrees
-from funcgrad._core.trace import RAW, concrete, running_traces
+from funcgrad._core.trace import RAW, beside, concrete, running_traces
 from funcgrad._transforms.batch import vmap
 from funcgrad._transforms.stop import stop_gradient
 from funcgrad.errors import ArgumentError
@@ -33,7 +33,7 @@ from funcgrad.integrate.step_methods import Counts, Leaves
 from funcgrad.integrate.steps import Outcome, along_times, solved
 from funcgrad.integrate.stiff_equations import slope_of
 from funcgrad.integrate.stiffness import LEAST_STEPS, spectral_radius, warn_if_stiff
-from funcgrad.tensor.tensor import Tensor
+from funcgrad.tensor.tensor import Tensor, wrap
 
 _FIRST_STEPS, _FIRST_EVENTS, _GROWTH = 64, 16, 16
 """The lengths of the first records outside of ``jit``, and the factor of the next ones."""
@@ -248,7 +248,7 @@ class IvpSolver(NamedTuple):
         y = [fnp.moveaxis(leaf, 0, -1) for leaf in leaves]
         stopped = None if events is None else events.stopped
         return OdeResult(
-            times,
+            wrap(beside(concrete(times), y[0])) if y else times,
             problem.system.tree(y),
             sol,
             t_events,

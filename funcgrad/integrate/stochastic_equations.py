@@ -22,7 +22,7 @@ from funcgrad._control.scans import scan
 from funcgrad._core import pytrees
 from funcgrad._core.pytrees import pytree
 from funcgrad._core.specs import dtype_of, shape_of
-from funcgrad._core.trace import RAW, concrete
+from funcgrad._core.trace import RAW, beside, concrete
 from funcgrad._core.users_values import ArrayLike, operand
 from funcgrad._hints.lookup import answering
 from funcgrad._hooks.result_watch import watched
@@ -398,6 +398,7 @@ class _NoisyRun(NamedTuple):
 
     def _solution(self, times: Tensor, leaves: Leaves, path: Tensor) -> NoisySolution[Any]:
         y = self.terms.tree([fnp.moveaxis(leaf, 0, -1) for leaf in leaves])
+        times = wrap(beside(concrete(times), path))
         motion = path * fnp.sqrt(self.grid.length)
         if self.equation.noise == "diagonal":
             parts = self.terms.split(motion)

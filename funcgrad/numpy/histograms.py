@@ -15,7 +15,7 @@ from typing import Any, SupportsIndex
 import numpy as np
 
 from funcgrad._core.specs import shape_of
-from funcgrad._core.trace import RAW, Value, beside, concrete
+from funcgrad._core.trace import Value, beside, concrete
 from funcgrad._core.users_values import operand
 from funcgrad.errors import ArgumentError, DtypeError, ShapeError, TracerError
 from funcgrad.numpy.creation import asarray, astype, ones, zeros
@@ -75,7 +75,7 @@ def bincount(
     length = natural(minlength, "bincount", "minlength")
     places = places.astype(np.intp)
     if weights is None or not places.size:
-        return wrap(np.bincount(places, minlength=length))
+        return wrap(beside(np.bincount(places, minlength=length), value))
     amounts = asarray(operand(weights, "bincount"))
     if amounts.dtype.kind == "c":
         raise DtypeError(
@@ -379,8 +379,7 @@ def _bounds(x: Tensor, bins: ArrayLike, limits: ArrayLike) -> Tensor:
 
 def _beside(edges: Tensor, x: Tensor) -> Tensor:
     """Bounds that were computed on the host, on the device of the elements."""
-    raw = concrete(edges)
-    return wrap(beside(raw, x)) if type(raw) in RAW else edges
+    return wrap(beside(concrete(edges), x))
 
 
 def _ascending(bins: ArrayLike, x: Tensor, operation: str) -> Tensor:

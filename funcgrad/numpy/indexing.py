@@ -13,7 +13,7 @@ from typing import Any, Literal, SupportsIndex
 import numpy as np
 
 from funcgrad._core.specs import ShapeLike, broadcast_shapes, dtype_of, normalize_axis, shape_of
-from funcgrad._core.trace import RAW, Value, concrete, reason
+from funcgrad._core.trace import RAW, Value, beside, concrete, reason
 from funcgrad._core.users_values import operand
 from funcgrad._hints.lookup import answering
 from funcgrad._primitives import scatter as _s
@@ -306,10 +306,11 @@ def nonzero(a: ArrayLike) -> tuple[Tensor, ...]:
     >>> nonzero([0.0, 2.0, 3.0])
     (Tensor([1, 2]),)
     """
-    array = revealed(a, "nonzero")
+    value = operand(a, "nonzero")
+    array = revealed(value, "nonzero")
     if not array.ndim:
         raise ShapeError("nonzero: the array has no axes (0-d) to count positions along.")
-    return tuple([wrap(positions) for positions in np.nonzero(array)])
+    return tuple([wrap(beside(positions, value)) for positions in np.nonzero(array)])
 
 
 def argwhere(a: ArrayLike) -> Tensor:
@@ -321,7 +322,8 @@ def argwhere(a: ArrayLike) -> Tensor:
     Tensor([[0, 1],
             [1, 0]])
     """
-    return wrap(np.argwhere(revealed(a, "argwhere")))
+    value = operand(a, "argwhere")
+    return wrap(beside(np.argwhere(revealed(value, "argwhere")), value))
 
 
 def flatnonzero(a: ArrayLike) -> Tensor:
@@ -332,7 +334,8 @@ def flatnonzero(a: ArrayLike) -> Tensor:
     >>> flatnonzero([[0.0, 2.0], [3.0, 0.0]])
     Tensor([1, 2])
     """
-    return wrap(np.flatnonzero(revealed(a, "flatnonzero")))
+    value = operand(a, "flatnonzero")
+    return wrap(beside(np.flatnonzero(revealed(value, "flatnonzero")), value))
 
 
 @answering

@@ -22,7 +22,7 @@ from funcgrad._core.specs import (
     normalize_axis,
     shape_of,
 )
-from funcgrad._core.trace import RAW, Value, concrete
+from funcgrad._core.trace import RAW, Value, concrete, on_one_device
 from funcgrad._core.users_values import operand
 from funcgrad._hints.lookup import answering
 from funcgrad._primitives import structural as _p
@@ -246,7 +246,7 @@ def broadcast_arrays(*arrays: ArrayLike) -> tuple[Tensor, ...]:
     >>> broadcast_arrays([1.0, 2.0], 3.0)
     (Tensor([1., 2.]), Tensor([3., 3.]))
     """
-    values = [operand(x, "broadcast_arrays") for x in arrays]
+    values = on_one_device([operand(x, "broadcast_arrays") for x in arrays], "broadcast_arrays")
     wanted = broadcast_shapes("broadcast_arrays", *[shape_of(x) for x in values])
     return tuple([_widened(x, wanted, "broadcast_arrays") for x in values])
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from funcgrad._core.trace import on_one_device
 from funcgrad._core.users_values import operand
 from funcgrad.errors import ShapeError
 from funcgrad.numpy.complexes import conj
@@ -125,7 +126,8 @@ def polydiv(u: ArrayLike, v: ArrayLike) -> tuple[Tensor, Tensor]:
     >>> polydiv([3.0, 5.0, 2.0], [2.0, 1.0])
     (Tensor([1.5 , 1.75]), Tensor([0.25]))
     """
-    remainder, divisor = (_coefficients(a, "polydiv") + 0.0 for a in (u, v))
+    pair = on_one_device([operand(a, "polydiv") for a in (u, v)], "polydiv")
+    remainder, divisor = (_coefficients(a, "polydiv") + 0.0 for a in pair)
     if not (remainder.size and divisor.size):
         raise ShapeError("polydiv: a polynomial needs a coefficient, but got an empty array.")
     dtype = (remainder[0] + divisor[0]).dtype
@@ -136,7 +138,7 @@ def polydiv(u: ArrayLike, v: ArrayLike) -> tuple[Tensor, Tensor]:
         remainder = remainder.at[k : k + divisor.size].subtract(astype(terms[-1] * divisor, dtype))
     while remainder.size > 1 and bool(abs(remainder[0]) <= 1e-8):
         remainder = remainder[1:]
-    quotient = astype(tensor(terms), dtype) if terms else zeros(1, dtype)
+    quotient = astype(tensor(terms), dtype) if terms else zeros_like(remainder, dtype, shape=1)
     return quotient, remainder
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from funcgrad._core.specs import broadcast_shapes, normalize_axis, shape_of
-from funcgrad._core.trace import RAW, Value, concrete, reason
+from funcgrad._core.trace import RAW, Value, concrete, on_one_device, reason
 from funcgrad._core.users_values import checked_dtype, operand
 from funcgrad._hints.lookup import answering
 from funcgrad._primitives.broadcasting import broadcast_to
@@ -238,7 +238,7 @@ def meshgrid(
     (Tensor([[1., 2.]]), Tensor([[3., 3.]]))
     """
     choice(indexing, ("xy", "ij"), "meshgrid", "indexing")
-    values = [operand(x, "meshgrid") for x in xi]
+    values = on_one_device([operand(x, "meshgrid") for x in xi], "meshgrid")
     places = list(range(len(values)))
     if indexing == "xy" and len(values) > 1:
         places[:2] = (1, 0)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from funcgrad._core.trace import beside, concrete
 from funcgrad._core.users_values import operand
 from funcgrad._primitives.sorting import is_in
 from funcgrad.numpy.creation import asarray
@@ -21,7 +22,7 @@ from funcgrad.numpy.joining import concatenate
 from funcgrad.numpy.logic import logical_not
 from funcgrad.numpy.manipulation import ravel
 from funcgrad.numpy.sorting import unique
-from funcgrad.tensor.tensor import ArrayLike, Tensor, apply
+from funcgrad.tensor.tensor import ArrayLike, Tensor, apply, wrap
 
 
 def isin(
@@ -120,7 +121,10 @@ def intersect1d(
     one, other = one.astype(dtype), other.astype(dtype)
     _, places, others = np.intersect1d(one, other, is_unique, return_indices=True)
     common = take(first, places).astype(dtype)
-    return (common, asarray(places), asarray(others)) if return_indices else common
+    if not return_indices:
+        return common
+    positions = [wrap(beside(x, concrete(common))) for x in (places, others)]
+    return common, *positions
 
 
 def setdiff1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> Tensor:

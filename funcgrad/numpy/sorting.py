@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, NamedTuple, SupportsIndex
 import numpy as np
 
 from funcgrad._core.specs import dtype_of, normalize_axis, shape_of
-from funcgrad._core.trace import Value, concrete
+from funcgrad._core.trace import Value, beside, concrete
 from funcgrad._core.users_values import explained, operand
 from funcgrad._hints.lookup import answering
 from funcgrad._primitives import sorting as _p
@@ -355,14 +355,17 @@ def unique_all(x: ArrayLike) -> UniqueAllResult:
     >>> unique_all([2, 1, 2]).counts
     Tensor([1, 2])
     """
-    return _unique_all(x, "unique_all")
+    names = "indices", "inverse_indices", "counts"
+    return UniqueAllResult(*_unique(x, "unique_all", *names))
 
 
-def _unique_all(x: ArrayLike, operation: str) -> UniqueAllResult:
+def _unique(x: ArrayLike, operation: str, *names: str) -> list[Tensor]:
+    """The distinct elements, and those of NumPy's results that have the names."""
     value = operand(x, operation)
-    _, places, inverse, counts = np.unique_all(revealed(value, operation))
+    results = np.unique_all(revealed(value, operation))
     # Take elements from the argument rather than from NumPy's result, to keep derivatives.
-    return UniqueAllResult(take(value, places), wrap(places), wrap(inverse), wrap(counts))
+    elements = take(value, results.indices)
+    return [elements, *[wrap(beside(getattr(results, name), value)) for name in names]]
 
 
 def unique_counts(x: ArrayLike) -> UniqueCountsResult:
@@ -373,8 +376,7 @@ def unique_counts(x: ArrayLike) -> UniqueCountsResult:
     >>> unique_counts([2, 1, 2]).values
     Tensor([1, 2])
     """
-    distinct = _unique_all(x, "unique_counts")
-    return UniqueCountsResult(distinct.values, distinct.counts)
+    return UniqueCountsResult(*_unique(x, "unique_counts", "counts"))
 
 
 def unique_inverse(x: ArrayLike) -> UniqueInverseResult:
@@ -385,8 +387,7 @@ def unique_inverse(x: ArrayLike) -> UniqueInverseResult:
     >>> unique_inverse([2, 1, 2]).inverse_indices
     Tensor([1, 0, 1])
     """
-    distinct = _unique_all(x, "unique_inverse")
-    return UniqueInverseResult(distinct.values, distinct.inverse_indices)
+    return UniqueInverseResult(*_unique(x, "unique_inverse", "inverse_indices"))
 
 
 def unique_values(x: ArrayLike) -> Tensor:
@@ -397,7 +398,7 @@ def unique_values(x: ArrayLike) -> Tensor:
     >>> unique_values([2, 1, 2])
     Tensor([1, 2])
     """
-    return _unique_all(x, "unique_values").values
+    return _unique(x, "unique_values")[0]
 
 
 @answering
@@ -448,4 +449,4 @@ def unique(
     _, places, *others = results
     values = take(value, places, axis)
     shown = [places, *others] if return_index else others
-    return (values, *map(wrap, shown)) if shown else values
+    return (values, *[wrap(beside(x, value)) for x in shown]) if shown else values
