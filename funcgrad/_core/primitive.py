@@ -69,12 +69,12 @@ selected the part."""
 class Selection:
     """A factor that is ``weight`` where ``mask`` holds, and absent (not zero) elsewhere.
 
-    ``rest`` is a mask of all other elements, if there is one: that ``mask`` was made of.
+    ``opposite`` is a mask of all other elements, from which ``mask`` was made, or None.
     """
 
     mask: Value
     weight: Value
-    rest: Value = None
+    opposite: Value = None
 
 
 @dataclass(frozen=True, slots=True)

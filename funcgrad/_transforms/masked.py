@@ -87,12 +87,12 @@ class Masked:
         is_selected = self._is_selected and _keeps_zeros(factor)
         return Masked(times(self._value, factor), self.mask, is_selected, self.half)
 
-    def select(self, mask: Value, rest: Value = None) -> Masked:
-        """The cotangent where ``mask`` holds too, absent elsewhere; ``rest`` as in a Selection."""
-        both, half = logical_and(self.mask, mask), _half(mask, rest, self)
+    def select(self, mask: Value, opposite: Value = None) -> Masked:
+        """The cotangent where ``mask`` holds too, absent elsewhere. See ``Selection``."""
+        both, half = logical_and(self.mask, mask), _half(mask, opposite, self)
         if not self._is_selected:
             return Masked(where(both, self._value, 0), both, True, half)
-        return Masked(_part(mask, rest, self._value), both, True, half)
+        return Masked(_chosen_half(mask, opposite, self._value), both, True, half)
 
     def plus(self, other: Masked) -> Masked:
         """The sum with a cotangent of the same mask."""
@@ -106,7 +106,7 @@ class Masked:
         return Masked(cast(self._value, dtype=dtype), self.mask, self._is_selected, self.half)
 
     def moved(self, change: Callable[[Value], Value]) -> Masked:
-        """Apply a function that moves elements, or changes what stands for them."""
+        """Apply a function that moves elements, or takes values out of tracers."""
         return Masked(change(self._value), change(self.mask), self._is_selected)
 
     def map(self, linear: Callable[[Value], Value]) -> Masked:
@@ -115,7 +115,7 @@ class Masked:
         return Masked(linear(self.value), mask if dtype_of(mask) == np.bool_ else mask != 0)
 
 
-def _keeps_zeros(factor: Factor | Value) -> bool:
+def _keeps_zeros(factor: Any) -> bool:
     """Whether zero times a factor is zero for certain, with the sign that a selection gives."""
     return type(factor) in PRECISE and 0 < factor < np.inf
 
@@ -196,24 +196,24 @@ def chosen(ct: Cotangent, choice: Value | Selection) -> Masked:
     """The part of a cotangent that a mask or a selection chooses; the rest is absent."""
     if not isinstance(choice, Selection):
         choice = Selection(choice, SAME)
-    mask, rest = choice.mask, choice.rest
+    mask, opposite = choice.mask, choice.opposite
     if type(ct) is Masked:
-        return ct.select(mask, rest).times(choice.weight)
-    value = _part(mask, rest, times(ct, choice.weight))
-    return Masked(value, mask, True, _half(mask, rest, None))
+        return ct.select(mask, opposite).times(choice.weight)
+    value = _chosen_half(mask, opposite, times(ct, choice.weight))
+    return Masked(value, mask, True, _half(mask, opposite, None))
 
 
-def _part(mask: Value, rest: Value, ct: Value) -> Value:
+def _chosen_half(mask: Value, opposite: Value, ct: Value) -> Value:
     """The elements of a cotangent under a mask. Both parts are chosen by the same condition, so
     that their cotangents are known to make a whole, too."""
-    return selected(mask, ct) if rest is None else where(rest, 0, ct)
+    return selected(mask, ct) if opposite is None else where(opposite, 0, ct)
 
 
-def _half(mask: Value, rest: Value, ct: Masked | None) -> Half | None:
+def _half(mask: Value, opposite: Value, ct: Masked | None) -> Half | None:
     if type(mask) in RAW:  # which is looked at rather than reasoned about
         return None
     around = (None, None) if ct is None else (ct.mask, ct.half)
-    return Half(mask, True, *around) if rest is None else Half(rest, False, *around)
+    return Half(mask, True, *around) if opposite is None else Half(opposite, False, *around)
 
 
 def _are_halves(first: Masked, second: Masked) -> bool:

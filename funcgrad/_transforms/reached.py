@@ -7,6 +7,7 @@ that little work is done for it: it broadcasts to the shape of its argument.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
@@ -19,7 +20,7 @@ from funcgrad._primitives.reduction import reduce_any
 from funcgrad._primitives.structural import cast, reshape, transpose
 from funcgrad._transforms.masked import broadcast
 
-_AXES: Final = {"x": "nc", "k": "oc", "y": "no"}
+_AXES: Final = MappingProxyType({"x": "nc", "k": "oc", "y": "no"})
 """The first axes of the arrays of a convolution, see ``WindowProducts``."""
 
 
