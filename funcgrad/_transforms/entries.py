@@ -60,7 +60,7 @@ from funcgrad._transforms.masked import (
     map_cotangent,
     plain,
 )
-from funcgrad._transforms.reached import reached
+from funcgrad._transforms.reached_operands import reached
 
 
 class Entry:

@@ -11,7 +11,7 @@ import funcgrad as fg
 import funcgrad.numpy as fnp
 from funcgrad._primitives.contraction import matmul
 from funcgrad._primitives.convolution import convolve, correlate, spread
-from funcgrad._transforms.reached import reached
+from funcgrad._transforms.reached_operands import reached
 from tests.together import together
 
 X = np.array([[4.0, 0.0, 1.0], [0.0, 9.0, np.nan], [np.inf, 0.25, 0.0]])
