@@ -67,10 +67,14 @@ selected the part."""
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """A factor that is ``weight`` where ``mask`` holds, and absent (not zero) elsewhere."""
+    """A factor that is ``weight`` where ``mask`` holds, and absent (not zero) elsewhere.
+
+    ``opposite`` is a mask of all other elements, from which ``mask`` was made, or None.
+    """
 
     mask: Value
     weight: Value
+    opposite: Value = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +127,9 @@ class Linear:
         The same for tracers: ``(patches, shape) -> cotangent`` of a shape, the sum of the
         transposes of several patches ``(cotangent, other arguments, params)``. It takes time linear
         in the number of elements, unlike a sum of full-size transposes. Patches may be masks, too.
+    narrow : bool
+        Whether ``join`` takes masks that broadcast to the patch, and may return one that broadcasts
+        to the shape.
     split : callable, optional
         ``(cotangent, *arguments, **params) -> cotangents`` of all arguments, if they may be many:
         calling a transpose for each argument would take quadratic time.
@@ -134,6 +141,7 @@ class Linear:
     gaps: bool = False
     patch: Callable[..., None] | None = None
     join: Callable[[Sequence[Patch], Shape], Value] | None = None
+    narrow: bool = False
     split: Callable[..., Sequence[Value]] | None = None
 
     def routes(self, arity: int) -> Transposes:

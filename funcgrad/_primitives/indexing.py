@@ -103,18 +103,21 @@ def _patch(buffer: Raw, ct: Raw, fresh: bool, *indices: Raw, axis: int, unique: 
 
 
 def _deposited_together(patches: Sequence[Patch], shape: Shape) -> Value:
-    """One deposit for all patches that index the same axes."""
+    """One deposit for all patches that index the same axes. Patches may be narrow masks."""
     kinds: dict[tuple[int, int], list[Patch]] = {}
     for patch in patches:
         _, indices, params = patch
         kinds.setdefault((params["axis"], len(indices)), []).append(patch)
     total = None
-    for (axis, _), alike in kinds.items():
+    for (axis, count), alike in kinds.items():
         unique = len(alike) == 1 and alike[0][2]["unique"]
         cts, indices = zip(*[_in_a_row(patch) for patch in alike], strict=True)
         joined = [concatenate(*column, axis=0) for column in zip(*indices, strict=True)]
-        ct = concatenate(*cts, axis=axis)
-        ct = deposit(ct, *joined, axis=axis, unique=unique, shape=shape)
+        sizes = np.broadcast_shapes(*[_resized(shape_of(ct), axis, (1,)) for ct in cts])
+        wide = [_broadcast(ct, _resized(sizes, axis, shape_of(ct)[axis : axis + 1])) for ct in cts]
+        whole = _resized(sizes, axis, shape[axis : axis + count])
+        ct = concatenate(*wide, axis=axis)
+        ct = deposit(ct, *joined, axis=axis, unique=unique, shape=whole)
         total = ct if total is None else total + ct
     return total
 
@@ -124,10 +127,21 @@ def _in_a_row(patch: Patch) -> tuple[Value, list[Value]]:
     ct, indices, params = patch
     axis, chosen = params["axis"], np.broadcast_shapes(*map(shape_of, indices))
     ct_shape, size = shape_of(ct), prod(chosen)
-    ct = reshape(ct, shape=(*ct_shape[:axis], size, *ct_shape[axis + len(chosen) :]))
-    wide = [i if shape_of(i) == chosen else broadcast_to(i, shape=chosen) for i in indices]
+    stop = axis + len(chosen)
+    ct = _broadcast(ct, (*ct_shape[:axis], *chosen, *ct_shape[stop:]))
+    ct = reshape(ct, shape=(*ct_shape[:axis], size, *ct_shape[stop:]))
+    wide = [_broadcast(i, chosen) for i in indices]
     # Use one dtype, since int64 and uint64 promote to a float.
     return ct, [cast(reshape(i, shape=(size,)), dtype=np.dtype(np.intp)) for i in wide]
+
+
+def _resized(shape: Shape, axis: int, sizes: Shape) -> Shape:
+    """A shape with other sizes in the place of an axis."""
+    return (*shape[:axis], *sizes, *shape[axis + 1 :])
+
+
+def _broadcast(x: Value, shape: Shape) -> Value:
+    return x if shape_of(x) == shape else broadcast_to(x, shape=shape)
 
 
 def _indices_text(indices: Sequence[Any], axis: int) -> str:
@@ -267,6 +281,7 @@ gather: Primitive = Primitive(
         gaps=True,
         patch=_patch,
         join=_deposited_together,
+        narrow=True,
     ),
     _batch_gather,
     _gather_samples,

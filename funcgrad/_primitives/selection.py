@@ -17,7 +17,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from funcgrad._core.primitive import Kinks, Primitive, Sample, Selection
+from funcgrad._core.primitive import SAME, Kinks, Primitive, Sample, Selection
 from funcgrad._core.specs import dtype_of
 from funcgrad._core.structure.structures import OWNS, ROUNDED_ONCE, UNEVEN, Algebra, Trait
 from funcgrad._core.trace import RAW, Raw, Value, bind1, bind2
@@ -59,6 +59,11 @@ def _where_samples() -> Iterator[Sample]:
 def _true(condition: Value) -> Value:
     """A mask of nonzero elements. Masks have to be booleans: 1 and -1 would add up to 0."""
     return condition if dtype_of(condition).kind == "b" else bind2(not_equal, condition, 0)
+
+
+def _unless(condition: Value) -> Value | Selection:
+    mask = bind1(logical_not, condition)
+    return mask if type(condition) in RAW else Selection(mask, SAME, condition)
 
 
 _MANY: Final = 4096
@@ -112,7 +117,7 @@ _chosen.around = np.where  # type: ignore[attr-defined]  # what small arrays may
 where: Primitive = elementwise(
     "where",
     _chosen,
-    partials=(None, lambda _, c, x, y: _true(c), lambda _, c, x, y: bind1(logical_not, c)),
+    partials=(None, lambda _, c, x, y: _true(c), lambda _, c, x, y: _unless(c)),
     selects=True,
     samples=_where_samples,
     traits=ROUNDED_ONCE | OWNS,

@@ -27,7 +27,7 @@ from funcgrad._primitives.reduction import reduce_any
 from funcgrad._primitives.stand_in_examples import with_stand_in
 from funcgrad._primitives.structural import reshape
 from funcgrad._transforms.active_examples import none_active, with_active
-from funcgrad._transforms.masked import Cotangent, Masked, broadcast, chosen
+from funcgrad._transforms.masked import Cotangent, Masked, broadcast, chosen, plain
 
 Transposed: TypeAlias = Callable[
     [Sequence["Cotangent | None"], Sequence[Value], Sequence[Value]], Sequence[Value]
@@ -55,6 +55,8 @@ def pulled_by_example(
     flags = _present_examples(cts, outs, np.broadcast_shapes(*stacks))
     if flags is None:
         return transposed(cts, outs, primals)
+    for ct in cts:
+        plain(ct)  # is selected among all examples, not among those that are active below
     anyone = reduce_any(flags, axis=tuple(range(len(shape_of(flags)))), keepdims=False)
     if none_active(anyone):
         return [None] * len(primals)

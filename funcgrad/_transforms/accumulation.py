@@ -17,12 +17,13 @@ import numpy as np
 from funcgrad._core.primitive import Patch, Primitive
 from funcgrad._core.specs import Shape, dtype_of, shape_of
 from funcgrad._core.trace import RAW, Value
-from funcgrad._primitives.structural import cast
+from funcgrad._primitives.structural import cast, reshape
 from funcgrad._transforms.masked import (
     SPARING,
     Cotangent,
     CotangentBuffer,
     Masked,
+    broadcast,
     is_raw,
     merged,
     plain,
@@ -78,15 +79,21 @@ class CotangentPatches:
         value = linear.join([(plain(ct), *place) for ct, *place in patches], self._shape)
         if dtype_of(value) != self._dtype:
             value = cast(value, dtype=self._dtype)
-        mask = linear.join([(_present(ct), *place) for ct, *place in patches], self._shape)
+        masks = [(_present(ct, linear.narrow), *place) for ct, *place in patches]
+        mask = linear.join(masks, self._shape)
         if type(mask) in RAW and np.count_nonzero(mask) == np.size(mask):
             return value
         return Masked(value, mask)
 
 
-def _present(ct: Cotangent) -> Value:
-    """A truth value for each element of a cotangent: where it is present."""
-    return ct.mask if type(ct) is Masked else np.ones(shape_of(ct), np.bool_)
+def _present(ct: Cotangent, narrow: bool) -> Value:
+    """Truth values where elements of a cotangent are present; if narrow, they broadcast to it."""
+    shape = shape_of(plain(ct))
+    mask = ct.mask if type(ct) is Masked else np.True_
+    if not narrow:
+        return broadcast(mask, shape)
+    sizes = shape_of(mask)
+    return reshape(mask, shape=(1,) * (len(shape) - len(sizes)) + sizes)
 
 
 _array: Final = np.ndarray  # which is not looked up in NumPy for each sum

@@ -29,7 +29,6 @@ from funcgrad._core.specs import shape_of
 from funcgrad._core.trace import RAW, Trace, Value, innermost
 from funcgrad._primitives.logic import logical_or
 from funcgrad._primitives.reduction import reduce_any
-from funcgrad._primitives.selection import where
 from funcgrad._transforms.accumulation import Variables, accumulate
 from funcgrad._transforms.entries import Entry, plus
 from funcgrad._transforms.masked import Cotangent, Masked
@@ -205,7 +204,7 @@ def where_present(pull: Map) -> Map:
             if ct is None
             else ct.select(reached)
             if type(ct) is Masked
-            else Masked(where(reached, ct, 0), reached)
+            else Masked(ct, reached, False)
             for ct in pulled
         ]
 

@@ -31,8 +31,7 @@ import numpy as np
 
 from funcgrad._base.fast_dataclass import dataclass
 from funcgrad._core.primitive import SAME
-from funcgrad._core.specs import Shape, Spec, dtype_of, is_inexact, shape_of
-from funcgrad._core.structure.structures import Contraction
+from funcgrad._core.specs import Shape, dtype_of, is_inexact, shape_of
 from funcgrad._core.trace import RAW, Value, bind
 from funcgrad._primitives.complexes import conj
 from funcgrad._primitives.reduction import reduce_sum
@@ -60,8 +59,8 @@ from funcgrad._transforms.masked import (
     is_raw,
     map_cotangent,
     plain,
-    present_along,
 )
+from funcgrad._transforms.reached_operands import reached
 
 
 class Entry:
@@ -300,7 +299,8 @@ class LinearEntry(OperationEntry):
 
     def pull_from(self, cotangents: Variables, ct: Cotangent) -> None:
         linear = self.primitive.differential
-        ct = broadcast(ct, shape_of(self.out))
+        if type(ct) is not Masked or not self.primitive.bilinear:
+            ct = broadcast(ct, shape_of(self.out))
         if linear.split is not None:
             self._pull_split(cotangents, ct)
             return
@@ -346,28 +346,17 @@ class LinearEntry(OperationEntry):
         are, and these values do not enter the cotangent of the other argument.
         """
         routes = self.primitive.differential.routes(len(primals))
-        reached = self._reached(ct.mask, primals)
+        shape = shape_of(self.out)
+        masks = reached(self.primitive, ct.mask, shape, primals, self.params)
         reached_primals = [
             x if is_full(mask) else where(mask, x, 0)
-            for mask, x in zip(reached, primals, strict=True)
+            for mask, x in zip(masks, primals, strict=True)
         ]
-        for position, (route, mask) in enumerate(zip(routes, reached, strict=True)):
+        value = broadcast(ct.value, shape)
+        for position, (route, mask) in enumerate(zip(routes, masks, strict=True)):
             if self.operands[position] >= 0:
-                g = route(ct.value, *reached_primals, **self.params)
-                g = g if is_full(mask) else Masked(where(mask, g, 0), mask)
-                self._add(cotangents, position, g)
-
-    def _reached(self, mask: Value, primals: Sequence[Value]) -> list[Value]:
-        """For each argument of a product, the elements that present cotangents reach."""
-        structure = self.primitive.structure
-        if isinstance(structure, Contraction):
-            specs = [Spec(shape_of(x), dtype_of(x)) for x in primals]
-            *letters, out = structure.letters(*specs, **self.params)
-            return [present_along(mask, out, *place) for place in zip(letters, specs, strict=True)]
-        ones = [np.ones(shape_of(x)) for x in primals]
-        present = cast(mask, dtype=np.dtype(np.float64))
-        routes = self.primitive.differential.routes(len(primals))
-        return [route(present, *ones, **self.params) != 0 for route in routes]
+                g = route(value, *reached_primals, **self.params)
+                self._add(cotangents, position, g if is_full(mask) else Masked(g, mask, False))
 
     def _with_gaps(
         self, transpose: Callable[..., Value], ct: Cotangent, primals: Sequence[Value]
@@ -433,7 +422,12 @@ class PatchEntry(LinearEntry):
         if type(patches) is not CotangentPatches:
             whole = patches.finish() if type(patches) is CotangentBuffer else patches
             patches = cotangents[operand] = CotangentPatches(shape_of(x), dtype_of(x), whole)
-        patch = broadcast(ct, shape_of(self.out)), self.primals[1:], self.params
+        shape = shape_of(self.out)
+        if type(ct) is Masked:
+            ct = Masked(broadcast(ct.value, shape), ct.mask)
+        else:
+            ct = broadcast(ct, shape)
+        patch = ct, self.primals[1:], self.params
         patches.put(self.primitive, patch)
 
 
@@ -472,18 +466,18 @@ class TransposedEntry(PushedEntry):
             self._hand_on(cotangents, pulled)
             return
         ct = broadcast(plain(ct) if differential.mixes else ct, shape_of(out))
-        reached: Sequence[Value] = ()
+        masks: Sequence[Value] = ()
         if type(ct) is Masked:
             # At ones no product is zero. What nothing present reaches is made one: it is finite.
             ones = [np.ones(shape_of(x)) for x in (out, *primals)]
             present = cast(ct.mask, dtype=np.dtype(np.float64))
-            reached = [sensitivity != 0 for sensitivity in transposed(present, *ones)]
+            masks = [sensitivity != 0 for sensitivity in transposed(present, *ones)]
             primals = [
-                where(sensitivity, x, 1) for sensitivity, x in zip(reached, primals, strict=True)
+                where(sensitivity, x, 1) for sensitivity, x in zip(masks, primals, strict=True)
             ]
         pulled = transposed(plain(ct), out, *primals)
-        if reached:
-            pulled = [Masked(where(m, g, 0), m) for g, m in zip(pulled, reached, strict=True)]
+        if masks:
+            pulled = [Masked(g, m, False) for g, m in zip(pulled, masks, strict=True)]
         self._hand_on(cotangents, pulled)
 
 

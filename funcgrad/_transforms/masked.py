@@ -14,20 +14,20 @@ array([2., 0.])
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
 from funcgrad._core.primitive import SAME, Factor, Selection
-from funcgrad._core.specs import Shape, Spec, dtype_of, expand, shape_of
+from funcgrad._core.specs import Shape, dtype_of, expand, shape_of
 from funcgrad._core.trace import RAW, Value
 from funcgrad._core.users_values import FREE
 from funcgrad._primitives.broadcasting import broadcast_to, sum_to
 from funcgrad._primitives.logic import logical_and, logical_or
 from funcgrad._primitives.reduction import reduce_any
 from funcgrad._primitives.selection import where
-from funcgrad._primitives.structural import cast, reshape, transpose
-from funcgrad._transforms.factors import times, zeros_like
+from funcgrad._primitives.structural import cast
+from funcgrad._transforms.factors import PRECISE, times, zeros_like
 
 SPARING: Final = 2048
 """The size from which it costs less to save memory than to use it: by adding to a sum in place, or
@@ -37,30 +37,87 @@ Cotangent: TypeAlias = Any
 """A value, or a ``Masked``."""
 
 
-class Masked:
-    """A cotangent that is absent outside its mask. Both parts broadcast to the argument's shape."""
+class Half(NamedTuple):
+    """A cotangent is one of the two parts into which a condition divides another cotangent."""
 
-    __slots__ = ("mask", "value")
+    condition: Value
+    holds: bool  # whether the condition holds for this part
+    mask: Value  # of the other cotangent; None for a whole one
+    half: Half | None  # and whether that is a part in its turn
+
+
+class Masked:
+    """A cotangent that is absent outside its mask. Both parts broadcast to the argument's shape.
+
+    A selection behind each product would cost more than the products. So an unselected value may be
+    anything outside the mask, and is selected when ``value`` is read.
+    """
+
+    __slots__ = ("_is_selected", "_value", "half", "mask")
     __array_ufunc__ = None  # so that ndarray + Masked asks Masked
 
-    def __init__(self, value: Value, mask: Value) -> None:
-        self.value = value
+    def __init__(
+        self, value: Value, mask: Value, is_selected: bool = True, half: Half | None = None
+    ) -> None:
+        self._value = value
         self.mask = mask
+        self._is_selected = is_selected
+        self.half = half
+
+    @property
+    def value(self) -> Value:
+        """The cotangent, with zeros outside the mask."""
+        if not self._is_selected:
+            self._value, self._is_selected = where(self.mask, self._value, 0), True
+        return self._value
+
+    @property
+    def shape(self) -> Shape:
+        """The shape of the value."""
+        return (
+            shape_of(self._value)
+            if self._is_selected
+            else np.broadcast_shapes(shape_of(self._value), shape_of(self.mask))
+        )
 
     def times(self, factor: Factor | Value) -> Masked:
         """The product with a factor, which may be anything outside the mask."""
         if factor is SAME:
             return self
-        return Masked(where(self.mask, times(self.value, factor), 0), self.mask)
+        is_selected = self._is_selected and _keeps_zeros(factor)
+        return Masked(times(self._value, factor), self.mask, is_selected, self.half)
 
-    def select(self, mask: Value) -> Masked:
-        """The cotangent where ``mask`` holds too, absent elsewhere."""
-        return Masked(where(mask, self.value, 0), logical_and(self.mask, mask))
+    def select(self, mask: Value, opposite: Value = None) -> Masked:
+        """The cotangent where ``mask`` holds too, absent elsewhere. See ``Selection``."""
+        both, half = logical_and(self.mask, mask), _half(mask, opposite, self)
+        if not self._is_selected:
+            return Masked(where(both, self._value, 0), both, True, half)
+        return Masked(_chosen_half(mask, opposite, self._value), both, True, half)
+
+    def plus(self, other: Masked) -> Masked:
+        """The sum with a cotangent of the same mask."""
+        is_selected = self._is_selected and other._is_selected
+        return Masked(self._value + other._value, self.mask, is_selected, self.half)
+
+    def cast(self, dtype: np.dtype[Any]) -> Masked:
+        """Convert the value to a dtype."""
+        if dtype_of(self._value) == dtype:
+            return self
+        return Masked(cast(self._value, dtype=dtype), self.mask, self._is_selected, self.half)
+
+    def moved(self, change: Callable[[Value], Value]) -> Masked:
+        """Apply a function that moves elements, or takes values out of tracers."""
+        return Masked(change(self._value), change(self.mask), self._is_selected)
 
     def map(self, linear: Callable[[Value], Value]) -> Masked:
         """Apply a linear map whose results are sums of elements."""
         mask = linear(self.mask)  # truth values, or how many come to each place
         return Masked(linear(self.value), mask if dtype_of(mask) == np.bool_ else mask != 0)
+
+
+def _keeps_zeros(factor: Any) -> bool:
+    """Whether zero times a factor is zero for certain, with the sign that a selection gives."""
+    return type(factor) in PRECISE and 0 < factor < np.inf
 
 
 class CotangentBuffer:
@@ -115,13 +172,9 @@ class CotangentBuffer:
 
 def buffered(ct: Masked) -> Cotangent:
     """Put a large cotangent, which a selection has just made, into a buffer to add to in place."""
-    value, mask = ct.value, ct.mask
-    if (
-        type(value) is type(mask) is np.ndarray
-        and value.size >= SPARING
-        and value.shape == mask.shape
-    ):
-        return CotangentBuffer(value, mask.copy())
+    mask = ct.mask
+    if type(mask) is np.ndarray and is_raw(ct) and mask.size >= SPARING and mask.shape == ct.shape:
+        return CotangentBuffer(ct.value, mask.copy())
     return ct
 
 
@@ -141,16 +194,44 @@ def selected(mask: Value, ct: Value) -> Value:
 
 def chosen(ct: Cotangent, choice: Value | Selection) -> Masked:
     """The part of a cotangent that a mask or a selection chooses; the rest is absent."""
-    if isinstance(choice, Selection):
-        masked = ct.select(choice.mask) if type(ct) is Masked else Masked(ct, choice.mask)
-        return masked.times(choice.weight)
-    return ct.select(choice) if type(ct) is Masked else Masked(selected(choice, ct), choice)
+    if not isinstance(choice, Selection):
+        choice = Selection(choice, SAME)
+    mask, opposite = choice.mask, choice.opposite
+    if type(ct) is Masked:
+        return ct.select(mask, opposite).times(choice.weight)
+    value = _chosen_half(mask, opposite, times(ct, choice.weight))
+    return Masked(value, mask, True, _half(mask, opposite, None))
+
+
+def _chosen_half(mask: Value, opposite: Value, ct: Value) -> Value:
+    """The elements of a cotangent under a mask. Both parts are chosen by the same condition, so
+    that their cotangents are known to make a whole, too."""
+    return selected(mask, ct) if opposite is None else where(opposite, 0, ct)
+
+
+def _half(mask: Value, opposite: Value, ct: Masked | None) -> Half | None:
+    if type(mask) in RAW:  # which is looked at rather than reasoned about
+        return None
+    around = (None, None) if ct is None else (ct.mask, ct.half)
+    return Half(mask, True, *around) if opposite is None else Half(opposite, False, *around)
+
+
+def _are_halves(first: Masked, second: Masked) -> bool:
+    """Whether two cotangents are the two parts of another one."""
+    a, b = first.half, second.half
+    return (
+        a is not None
+        and b is not None
+        and a.condition is b.condition
+        and a.holds is not b.holds
+        and a.mask is b.mask
+    )
 
 
 def is_raw(ct: Cotangent) -> bool:
     """Whether no transformation follows a cotangent."""
     if type(ct) is Masked:
-        return type(ct.value) in RAW and type(ct.mask) in RAW
+        return type(ct._value) in RAW and type(ct.mask) in RAW
     return type(ct) in RAW
 
 
@@ -160,14 +241,19 @@ def plain(ct: Cotangent) -> Value:
 
 
 def map_cotangent(ct: Cotangent, change: Callable[[Value], Value]) -> Cotangent:
-    """Apply a function to the value of a cotangent, and to its mask if it has one."""
-    return Masked(change(ct.value), change(ct.mask)) if type(ct) is Masked else change(ct)
+    """Move the elements of a cotangent, and of its mask if it has one."""
+    return ct.moved(change) if type(ct) is Masked else change(ct)
 
 
 def merged(first: Cotangent, second: Cotangent) -> Cotangent:
     """The sum of two cotangents; elements that both lack are absent."""
     if type(first) is not Masked or type(second) is not Masked:
         return plain(first) + plain(second)
+    if first.mask is second.mask:
+        return first.plus(second)
+    if first.half is not None and _are_halves(first, second):
+        total, (_, _, mask, half) = first.value + second.value, first.half
+        return total if mask is None else Masked(total, mask, True, half)
     value, mask = first.value + second.value, logical_or(first.mask, second.mask)
     return value if is_full(mask) else Masked(value, mask)
 
@@ -179,40 +265,11 @@ def is_full(mask: Value) -> bool:
 
 def broadcast(ct: Cotangent, shape: Shape) -> Cotangent:
     """A cotangent written out to the shape of its variable."""
-    if type(ct) is Masked:
-        return map_cotangent(ct, lambda array: broadcast(array, shape))
+    if type(ct) is Masked:  # there are fewer elements to select before
+        return Masked(broadcast(ct.value, shape), broadcast(ct.mask, shape))
     if shape_of(ct) == shape:
         return ct
     return expand(ct, shape) if type(ct) in RAW else broadcast_to(ct, shape=shape)
-
-
-def present_along(mask: Value, letters: str, others: str, operand: Spec) -> Value:
-    """Where any element is present along the axes that an operand of a contraction does not have.
-
-    ``letters`` are the axes of the mask of the result, and ``others`` the axes of the operand,
-    as for ``einsum``. The result broadcasts to the operand's shape.
-
-    >>> mask = np.array([[True, False, False], [True, False, False]])
-    >>> present_along(mask, "ij", "jk", Spec((3, 5), np.dtype(float)))
-    array([[ True],
-           [False],
-           [False]])
-    """
-    sizes = dict(zip(others, operand.shape, strict=True))
-    repeated = [axis for axis, letter in enumerate(letters) if sizes.get(letter) == 1]
-    if repeated:
-        mask = reduce_any(mask, axis=tuple(repeated), keepdims=True)
-    missing = [axis for axis, letter in enumerate(letters) if letter not in sizes]
-    if missing:
-        mask = reduce_any(mask, axis=tuple(missing), keepdims=False)
-    present = dict(
-        zip([letter for letter in letters if letter in sizes], shape_of(mask), strict=True)
-    )
-    order = tuple([list(present).index(letter) for letter in others if letter in present])
-    if order != tuple(range(len(order))):
-        mask = transpose(mask, axes=order)
-    along = tuple([present.get(letter, 1) for letter in others])
-    return mask if shape_of(mask) == along else reshape(mask, shape=along)
 
 
 def _unbroadcast(ct: Cotangent, shape: Shape, wide: Shape) -> Cotangent:
@@ -242,11 +299,9 @@ def fit(ct: Cotangent, x: Value, wide: Shape) -> Cotangent:
     if shape != wide:
         ct = _unbroadcast(ct, shape, wide)
     dtype = dtype_of(x)
-    if dtype_of(plain(ct)) == dtype:
-        return ct
     if type(ct) is Masked:
-        return Masked(cast(ct.value, dtype=dtype), ct.mask)
-    return cast(ct, dtype=dtype)
+        return ct.cast(dtype)
+    return ct if dtype_of(ct) == dtype else cast(ct, dtype=dtype)
 
 
 def values_there(cts: Iterable[Cotangent | None]) -> list[Value]:
