@@ -32,7 +32,6 @@ from funcgrad._transforms.active_examples import active_mask, is_batched, with_a
 from funcgrad._transforms.answers import Rows
 from funcgrad._transforms.arguments import check_function
 from funcgrad._transforms.auxiliary import WithAux
-from funcgrad._transforms.batched_numbers import specs_with_numbers, with_numbers
 from funcgrad._transforms.batcher import Batched, Batcher
 from funcgrad._transforms.flat_functions import run_for_few
 from funcgrad._transforms.stager import Staged
@@ -371,11 +370,10 @@ class Branches:
                     results[k], structure = self.flat(self.call(k, self.values))
             else:
                 results[k], structure = self._for_few(k, goers[k]._trace, rows)
-            returned[k] = structure, specs_with_numbers(results[k])
+            returned[k] = structure, specs_inside(results[k])
         wanted = self._result_specs(returned)
         fitting = {k: [*map(as_spec, outs, wanted)] for k, outs in results.items()}
         anything = next(iter(fitting.values()))  # for a function that no example chooses
         every = [fitting.get(k, anything) for k in range(count)]
         (tree, _), *_ = returned.values()
-        outs = with_numbers(select(index, every), [spec.weak for spec in wanted])
-        return pytrees.unflatten(tree, [wrap(out) for out in outs])
+        return pytrees.unflatten(tree, [wrap(out) for out in select(index, every)])

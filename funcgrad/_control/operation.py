@@ -20,7 +20,6 @@ from funcgrad._programs.equation import as_spec, spec_inside
 from funcgrad._programs.program import Program
 from funcgrad._transforms.abstract_stager import flat_program
 from funcgrad._transforms.auxiliary import WithAux
-from funcgrad._transforms.batched_numbers import with_numbers
 from funcgrad._transforms.call_values import has_linear_rules
 from funcgrad._transforms.composite import Composite, Interpreter, Recording, bind_composite
 from funcgrad._transforms.factors import fit_tangent
@@ -109,11 +108,6 @@ class ControlCall(Composite):
             return self.run(args)  # raw values tell which operations are affine
         self.require_linear([recorder.index_of(arg) >= 0 for arg in args])
         return self.record_in(recorder, args)
-
-    def batch_in(self, batcher: Interpreter, args: Values) -> list[Value]:
-        outs = super().batch_in(batcher, args)
-        specs = self.results(*map(spec_inside, args))
-        return with_numbers(outs, [spec.weak for spec in specs])
 
     def push(self, args: Values, tangents: list[Value]) -> tuple[list[Value], Values]:
         fitted_tangents = [

@@ -32,7 +32,7 @@ from funcgrad._control.scans import counted
 from funcgrad._control.values import LoopSteps, closed_together, strong
 from funcgrad._core import pytrees
 from funcgrad._core.context import current, entered
-from funcgrad._core.specs import Spec, stand_in
+from funcgrad._core.specs import Spec, dtype_of, stand_in
 from funcgrad._core.structure.structures import Loop
 from funcgrad._core.trace import Value, concrete
 from funcgrad._hints.lookup import answering
@@ -44,7 +44,6 @@ from funcgrad._transforms.abstract_stager import running_stager, staged_body
 from funcgrad._transforms.active_examples import active_mask, with_active
 from funcgrad._transforms.answers import Rows
 from funcgrad._transforms.arguments import check_function
-from funcgrad._transforms.batched_numbers import with_numbers
 from funcgrad._transforms.flat_functions import run_for_few
 from funcgrad._transforms.stage import name_of
 from funcgrad._transforms.stager import Stager
@@ -311,16 +310,22 @@ def masked_steps(
                 left, old = (carried, numbers), carried.flatten(value, "")
                 new = _steps_of_few(steps, cond_fun, body_fun, left, active, rows, old)
                 pairs = zip(new, old, strict=True)
-                ended = [where(active, x, y) for x, y in pairs]
-                return carried.tree(with_numbers(ended, numbers))
+                return carried.tree([where(active, x, y) for x, y in pairs])
         with with_active(active):
             new_value = body_fun(value)
+        if numbers is not None and any(numbers):
+            # In a batch a Python number becomes an array, which may raise the precision of others.
+            precise = [
+                _as_precise(*pair)
+                for pair in zip(carried.flatten(new_value, ""), carried.specs, strict=True)
+            ]
+            new_value = carried.tree(precise)
         new_value = carried.next(new_value, "", is_first, body_fun)
         is_first = False
         numbers = [spec.weak for spec in carried.specs] if numbers is None else numbers
         new, old = pytrees.leaves(new_value), carried.flatten(value, "")
         next_leaves = [where(active, concrete(x), y) for x, y in zip(new, old, strict=True)]
-        value = carried.tree(with_numbers(next_leaves, numbers))
+        value = carried.tree(next_leaves)
         carried.specs = [strong(spec) for spec in carried.specs]
         next(steps)
         more = truth(steps.operation, "the result of cond_fun", cond_fun(value))
@@ -342,7 +347,7 @@ def _steps_of_few(
     def run_on(some: Sequence[Value]) -> list[Value]:
         carried, numbers = left
         carried = replace(carried, specs=[*carried.specs])
-        value = carried.tree(with_numbers(some, numbers))
+        value = carried.tree(some)
         inner = LoopSteps(steps.operation, count(steps.number or 0))
         next(inner)  # the step at which the examples were left
         more = truth(inner.operation, "the result of cond_fun", cond_fun(value))
@@ -351,6 +356,12 @@ def _steps_of_few(
 
     with entered(current()._replace(active_examples=None)):
         return run_for_few(run_on, active._trace, rows, values)
+
+
+def _as_precise(value: Value, spec: Spec) -> Value:
+    """Convert a value to the precision of a spec, if both are integers, floats or complex."""
+    dtype = dtype_of(value)
+    return value if dtype == spec.dtype or dtype.kind != spec.dtype.kind else as_spec(value, spec)
 
 
 def _staged(

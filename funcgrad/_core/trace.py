@@ -220,8 +220,8 @@ class begin_level:  # noqa: N801 - used as a function: `with begin_level() as le
 
     def __enter__(self) -> int:
         self.outer = outer = _RUNNING.get()
-        # The levels next to it stay free for traces that a transformation puts around its own.
-        self.level = perf_counter_ns() if outer is None else max(perf_counter_ns(), outer.level + 3)
+        # The level below stays free for a trace that a transformation puts around its own.
+        self.level = perf_counter_ns() if outer is None else max(perf_counter_ns(), outer.level + 2)
         self.traces: tuple[Trace, ...] = ()
         # Inside another transformation the warnings are already off.
         self._quiet = quiet() if outer is None else None

@@ -64,7 +64,6 @@ from funcgrad._transforms.answers import (
     refusal,
     rows_by_answer,
 )
-from funcgrad._transforms.batched_numbers import BatchedNumber
 from funcgrad._transforms.composite import Composite
 from funcgrad._transforms.masked_paths import MaskedPath, path_for_patterns
 from funcgrad._transforms.staged_paths import StagedPath
@@ -134,7 +133,6 @@ class Batcher(Trace):
         "division",
         "divisions",
         "masked",
-        "numbers",
         "path",
         "rows",
         "size",
@@ -151,13 +149,13 @@ class Batcher(Trace):
         rows: Rows | None = None,
     ) -> None:
         super().__init__(level)
-        self.title, self.size = f"vmap over {size}", size
+        self.title = f"vmap over {size}"
+        self.size = size
         self.rows = rows
         self.divisions: Sequence[Division] = ()
         self.division: Division | None = None
         self.path: StagedPath | None = None
         self.masked: MaskedPath | None = None
-        self.numbers: Trace | None = None
         self._follows = follows
         self._open = self._is_plain = True
         self._lends = False
@@ -210,7 +208,8 @@ class Batcher(Trace):
     def _successor(self, *args: Value) -> Batcher | None:
         """Find the trace that interprets an operation on tracers of batches that have ended.
 
-        A rule of a call may run later, as in a pullback. Others stand in for the traces around.
+        A rule of a call may run later, as in a pullback, and may close over tracers of the batches
+        that the call belongs to. Others stand in for their traces, in the same order.
         """
         if not self._open:
             interpreter: Batcher | None = delegate(self)
@@ -241,8 +240,6 @@ class Batcher(Trace):
                 return data if self._is_plain else self._narrowed(data, self.size), True
             if value._trace in self._around:
                 return self._from_around(value), True
-        if type(value) is BatchedNumber:
-            return self.parts(value._value)
         return concrete(value), False
 
     def inner(self, value: Value) -> Value:
@@ -370,7 +367,9 @@ class Batcher(Trace):
     def look(self, tracer: Batched, use: str, exact: bool) -> Raw:
         """The raw value of an example, where the function looks at it.
 
-        The run goes on for the examples that agree, or else a `Division` is raised.
+        If the examples do not agree about it, the run goes on for those that agree with this one.
+
+        Raises a `Division` if the run cannot go on for some examples only.
         """
         if not self._open and (interpreter := self._successor()):
             return interpreter.look_at(interpreter.parts(tracer)[0], use, exact)
@@ -429,7 +428,8 @@ class Batcher(Trace):
     def _can_narrow(self) -> bool:
         """Whether all values of the batch are in tracers, so that the run may go on with some.
 
-        Loops and branches with examples that wait, programs, rules, probes and threads hold others.
+        A loop or a branch with examples that do not take part, a program that is being written, a
+        rule, probes and threads of the function hold others.
         """
         context = current()
         if self._follows != SELECTS or context.active_examples is not None:
