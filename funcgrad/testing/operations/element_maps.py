@@ -307,7 +307,7 @@ def _looks_to_one_side(case: Case) -> None:
     for end in (0, -1):
         changed = [np.array(arg) for arg in case.sample.args]
         for arg in changed:
-            np.moveaxis(arg, axis, 0)[end] += 1.5
+            np.moveaxis(arg, axis, 0)[end] += 2
         after = np.moveaxis(np.asarray(case.evaluate(*changed)), axis, 0)
         ends.append(_are_same(after[-1 - end], whole[-1 - end]))
     require(any(ends), "a change at either end changes the other")
