@@ -32,7 +32,7 @@ from funcgrad._core.structure.structures import OWNS
 from funcgrad._core.trace import Value
 from funcgrad._primitives.eigen import eigh, equal_bound, equal_share, near, nothing_bound
 from funcgrad._primitives.failures import failing
-from funcgrad._primitives.matrices import Array, adjoint, batch_matrices, of_stacks
+from funcgrad._primitives.matrices import MATRICES, Array, adjoint, batch_matrices, of_stacks
 from funcgrad._primitives.singular_values import is_zero, svd
 from funcgrad.errors import DegenerateError
 
@@ -139,8 +139,8 @@ def _eigh(x: Array, **params: Hashable) -> Any:
     return w, turned(v, w, np.conj(np.swapaxes(v, -1, -2)), hermitian=True)[0]
 
 
-turned_svd: Primitive = replace(svd, name="turned_svd", evaluate=_svd)
-turned_eigh: Primitive = replace(eigh, name="turned_eigh", evaluate=_eigh)
+turned_svd: Primitive = replace(svd, name="turned_svd", evaluate=_svd, structure=MATRICES)
+turned_eigh: Primitive = replace(eigh, name="turned_eigh", evaluate=_eigh, structure=MATRICES)
 """The decompositions, with vectors of equal values turned at random, always in the same way."""
 
 

@@ -23,7 +23,7 @@ from funcgrad._core.specs import Spec, dtype_of, shape_of
 from funcgrad._core.structure.structures import OWNS
 from funcgrad._core.trace import Value
 from funcgrad._primitives.contraction import matmul
-from funcgrad._primitives.eigen import divide_by_gaps, eigh, gaps, hermitian_matrices
+from funcgrad._primitives.eigen import divide_by_gaps, eigh, eigh_arrays, gaps, hermitian_matrices
 from funcgrad._primitives.failures import failing
 from funcgrad._primitives.matrices import (
     Array,
@@ -38,7 +38,14 @@ from funcgrad._primitives.matrices import (
     to_triangle,
 )
 from funcgrad._primitives.reduction import reduce_sum
-from funcgrad._primitives.singular_values import divide_by_sums, is_zero, matrices_of, positive, svd
+from funcgrad._primitives.singular_values import (
+    divide_by_sums,
+    is_zero,
+    matrices_of,
+    positive,
+    svd,
+    svd_arrays,
+)
 from funcgrad._primitives.structural import cast, reshape
 from funcgrad._primitives.ties import Frame, at_ties, frame_of, turned, turned_eigh, turned_svd
 
@@ -157,6 +164,19 @@ def _of_values(
         return by_vectors(u, s, np.conj(np.swapaxes(u, -1, -2)), g, False, hermitian) + told
     u, s, vh = svd.evaluate(x, full_matrices=False)
     return by_vectors(u, s, vh, g, least, hermitian) + told
+
+
+def _weighted_arrays(
+    m: Any, x: Array, told: Array, count: Array, g: Array, least: bool, hermitian: bool, lower: bool
+) -> tuple[Any, Any]:
+    """Vectors of equal values as they come: any of them give the derivatives of values."""
+    if hermitian:
+        (_, u), wrong = eigh_arrays(m, x, lower)
+        return m.matmul(u * g[..., None, :], m.conj(m.swapaxes(u, -1, -2))) + told, wrong
+    (u, s, vh), wrong = svd_arrays(m, x, full_matrices=False)
+    if least:
+        g = m.where(is_zero(s, max(x.shape[-2:]), m), 0, g)
+    return m.matmul(u * g[..., None, :], vh) + told, wrong
 
 
 def by_vectors(u: Array, s: Array, vh: Array, g: Array, least: bool, hermitian: bool) -> Any:
@@ -314,7 +334,7 @@ weighted: Primitive = failing(
         Linearized(_push_weighted, _pull_weighted, linear_in=(1, 3)),
         batch_matrices,
         lambda: _subjects(False),
-        structure=of_stacks(2, 2, 0, 1),
+        structure=of_stacks(2, 2, 0, 1, arrays=_weighted_arrays),
         traits=OWNS,
     )
 )

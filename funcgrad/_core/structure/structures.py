@@ -438,6 +438,11 @@ class Opaque:
         Whether the result is the first operand, if all elements of that are finite.
     exact_body : bool
         Whether the body of real operands has the bits of ``evaluate``.
+    arrays : callable, optional
+        ``(m, *operands, **params)`` to the result, or a tuple of results, and to flags, or None:
+        the operation in functions that ``m`` has under NumPy's names, as ``jax.numpy`` does. Where
+        a flag of an example is set, ``evaluate`` raises an error, or has NaN. Operands are not
+        empty, and float or complex. The parameter ``failed`` is left out.
     """
 
     counted: int | None = None
@@ -450,6 +455,7 @@ class Opaque:
     orders: Callable[..., Ordering] | None = None
     keeps_finite: bool = False
     exact_body: bool = False
+    arrays: Callable[..., tuple[Any, Any]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
