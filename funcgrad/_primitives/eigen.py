@@ -17,6 +17,7 @@ array([2., 3.])
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
+from types import ModuleType
 from typing import Any, Final
 
 import numpy as np
@@ -63,7 +64,7 @@ def gaps(w: Value) -> Value:
     return reshape(w, shape=(*lead, 1, n)) - reshape(w, shape=(*lead, n, 1))
 
 
-def equal_bound(w: Array, m: Any = np) -> Any:
+def equal_bound(w: Array, m: ModuleType = np) -> Any:
     """The greatest difference of eigenvalues that count as equal."""
     return equal_share(w) * m.max(m.abs(w), -1, initial=0)
 
@@ -74,7 +75,7 @@ def equal_share(w: Array) -> float:
     return _EQUAL * size * float(np.finfo(w.dtype).eps)
 
 
-def near(w: Array, m: Any = np) -> Any:
+def near(w: Array, m: ModuleType = np) -> Any:
     """Whether eigenvalues are equal up to rounding; each equals itself.
 
     Real eigenvalues are in order: two are also equal if each one is equal to the next between them.
@@ -92,7 +93,7 @@ def nothing_bound(x: Array) -> Any:
     return _NOTHING * x.shape[-1] * np.finfo(x.dtype).eps
 
 
-def is_something(x: Array, whole: Array, m: Any = np) -> Any:
+def is_something(x: Array, whole: Array, m: ModuleType = np) -> Any:
     """Which elements exceed rounding error, relative to the largest element of the whole matrix."""
     size = m.max(m.abs(whole), (-1, -2), initial=0)[..., None, None]
     return m.abs(x) > nothing_bound(x) * size
@@ -144,7 +145,7 @@ def _divide_by_gaps(w: Array, x: Array, strict: bool) -> Any:
     return out.astype(np.result_type(w, x), copy=False)
 
 
-def _over_gaps(m: Any, w: Array, x: Array, strict: bool) -> tuple[Any, Any]:
+def _over_gaps(m: ModuleType, w: Array, x: Array, strict: bool) -> tuple[Any, Any]:
     close = near(w, m)
     wrong = close & is_something(x, x, m) & ~np.eye(w.shape[-1], dtype=bool) if strict else None
     apart = m.where(close, 1, w[..., None, :] - w[..., :, None])
@@ -215,7 +216,7 @@ divide_by_gaps: Primitive = failing(
 # ---------------------------------------------------------------- messages about eigenvectors
 
 
-def _skew(w: Array, n: Array, m: Any = np) -> Any:
+def _skew(w: Array, n: Array, m: ModuleType = np) -> Any:
     out = (n - m.conj(m.swapaxes(n, -1, -2))) / 2
     nothing = near(w, m) & ~is_something(out, n, m) & ~m.isnan(out)
     return m.where(nothing, 0, out).astype(n.dtype, copy=False)
@@ -252,7 +253,7 @@ def _determined(w: Array, n: Array, wbar: Array) -> Any:
     return n
 
 
-def _undetermined(m: Any, w: Array, n: Array, wbar: Array) -> tuple[Any, Any]:
+def _undetermined(m: ModuleType, w: Array, n: Array, wbar: Array) -> tuple[Any, Any]:
     """Flags of phases, and of pairs of eigenvalues, on whose choice the result depends."""
     close, n_something = near(w, m), is_something(n, n, m)
     size = w.shape[-1]
@@ -266,7 +267,7 @@ def _undetermined(m: Any, w: Array, n: Array, wbar: Array) -> tuple[Any, Any]:
     return phases, inside & (unclear[..., :, None] | unclear[..., None, :])
 
 
-def _determined_arrays(m: Any, w: Array, n: Array, wbar: Array) -> tuple[Any, Any]:
+def _determined_arrays(m: ModuleType, w: Array, n: Array, wbar: Array) -> tuple[Any, Any]:
     phases, unknown = _undetermined(m, w, n, wbar)
     return n, phases | unknown
 
@@ -324,7 +325,7 @@ def spectral_cotangent(
 # ------------------------------------------------------------------------- vectors of a complement
 
 
-def _complement_arrays(m: Any, n: Array) -> tuple[Any, Any]:
+def _complement_arrays(m: ModuleType, n: Array) -> tuple[Any, Any]:
     skew = (n - m.conj(m.swapaxes(n, -1, -2))) / 2
     return m.zeros_like(n), is_something(skew, n, m)
 
@@ -374,7 +375,7 @@ def _eigh(x: Array, lower: bool, apart: bool = False) -> Any:
     return tuple(converged("eigh", lambda x: np.linalg.eigh(x, "L" if lower else "U"), x))
 
 
-def eigh_arrays(m: Any, x: Array, lower: bool, apart: bool = False) -> tuple[Any, Any]:
+def eigh_arrays(m: ModuleType, x: Array, lower: bool, apart: bool = False) -> tuple[Any, Any]:
     w, v = m.linalg.eigh(hermitian_of(m, x, lower))
     return (w, v), ~m.isfinite(w)
 

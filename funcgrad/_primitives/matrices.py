@@ -10,6 +10,7 @@ array([[1.-0.j, 3.-0.j],
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from types import ModuleType
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -303,7 +304,7 @@ triangle: Primitive = Primitive(
 """The triangles of square matrices, with the diagonal times a factor."""
 
 
-def hermitian_of(m: Any, x: Array, lower: bool) -> Any:
+def hermitian_of(m: ModuleType, x: Array, lower: bool) -> Any:
     """Hermitian matrices from one triangle of others, of which nothing else is read."""
     half = m.tril(x, -1) if lower else m.triu(x, 1)
     return m.where(

@@ -14,6 +14,7 @@ array([[-1., -0.],
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -46,7 +47,7 @@ from funcgrad._primitives.structural import view
 from funcgrad.errors import DegenerateError
 
 
-def _full_rank_arrays(m: Any, r: Array) -> tuple[Any, Any]:
+def _full_rank_arrays(m: ModuleType, r: Array) -> tuple[Any, Any]:
     size = m.abs(m.diagonal(r, 0, -2, -1))
     bound = r.shape[-1] * np.finfo(r.dtype).eps * m.max(size, -1, initial=0)
     return r, size <= bound[..., None]
@@ -82,7 +83,7 @@ of_full_rank: Primitive = failing(
 """A triangular factor that can be divided by; otherwise an error."""
 
 
-def _qr(x: Array, complete: bool, m: Any = np) -> Any:
+def _qr(x: Array, complete: bool, m: ModuleType = np) -> Any:
     return tuple(m.linalg.qr(x, "complete" if complete else "reduced"))
 
 

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from math import prod
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -61,14 +62,14 @@ def _pinv(x: Array, rcond: Array, hermitian: bool) -> Any:
     return converged("pinv", lambda x: np.linalg.pinv(x, rcond, hermitian), x)
 
 
-def _parts(m: Any, x: Array, rcond: Any) -> tuple[Array, Array, Array, Array, Any]:
+def _parts(m: ModuleType, x: Array, rcond: Array | float) -> tuple[Array, Array, Array, Array, Any]:
     """The singular value decomposition, which values count, and flags of the others' failures."""
     u, s, vh = m.linalg.svd(x, full_matrices=False)
     counts = s > m.asarray(rcond)[..., None] * m.max(s, -1, keepdims=True, initial=0)
     return u, s, vh, counts, ~m.isfinite(s)
 
 
-def _pinv_arrays(m: Any, x: Array, rcond: Array, hermitian: bool) -> tuple[Any, Any]:
+def _pinv_arrays(m: ModuleType, x: Array, rcond: Array, hermitian: bool) -> tuple[Any, Any]:
     x = hermitian_of(m, x, True) if hermitian else x
     u, s, vh, counts, wrong = _parts(m, x, rcond)
     shares = m.where(counts, 1 / m.where(counts, s, 1), 0)
@@ -192,7 +193,7 @@ def _cut_off(x: Array, rcond: Array) -> Any:
     return converged("pinv", lambda x: _cut_off_arrays(np, x, rcond)[0], x)
 
 
-def _cut_off_arrays(m: Any, x: Array, rcond: Array) -> tuple[Any, Any]:
+def _cut_off_arrays(m: ModuleType, x: Array, rcond: Array) -> tuple[Any, Any]:
     u, s, vh, counts, wrong = _parts(m, x, rcond)
     return m.matmul(u * m.where(counts, 0, s)[..., None, :], vh), wrong
 
@@ -257,7 +258,7 @@ def _solution(a: Array, b: Array, rcond: float) -> Any:
     return np.asarray(solutions, dtype).reshape(*lead, a.shape[-1], b.shape[-1])
 
 
-def _solution_arrays(m: Any, a: Array, b: Array, rcond: float) -> tuple[Any, Any]:
+def _solution_arrays(m: ModuleType, a: Array, b: Array, rcond: float) -> tuple[Any, Any]:
     u, s, vh, counts, wrong = _parts(m, a, rcond)
     inner = m.matmul(m.conj(m.swapaxes(u, -1, -2)), b) / m.where(counts, s, 1)[..., None]
     inner = m.where(counts[..., None], inner, 0)

@@ -14,6 +14,7 @@ array([3., 2.])
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -52,7 +53,7 @@ from funcgrad._primitives.structural import reshape, view
 from funcgrad.errors import DegenerateError
 
 
-def is_zero(s: Array, size: int, m: Any = np) -> Any:
+def is_zero(s: Array, size: int, m: ModuleType = np) -> Any:
     """Singular values that are zero up to rounding."""
     return s <= size * np.finfo(s.dtype).eps * m.max(s, -1, initial=0)[..., None]
 
@@ -72,7 +73,7 @@ def _divide(s: Array, x: Array, rows: bool) -> Any:
     return out.astype(np.result_type(s, x), copy=False)
 
 
-def _over_sums(m: Any, s: Array, x: Array, rows: bool) -> tuple[Any, Any]:
+def _over_sums(m: ModuleType, s: Array, x: Array, rows: bool) -> tuple[Any, Any]:
     zero = is_zero(s, s.shape[-1], m)
     sums, none = s[..., :, None], zero[..., :, None]
     if not rows:
@@ -150,7 +151,7 @@ def _svd(x: Array, full_matrices: bool, apart: bool = False) -> Any:
 
 
 def svd_arrays(
-    m: Any, x: Array, full_matrices: bool, apart: bool = False
+    m: ModuleType, x: Array, full_matrices: bool, apart: bool = False
 ) -> tuple[tuple[Any, ...], Any]:
     u, s, vh = m.linalg.svd(x, full_matrices=full_matrices)
     return (u, s, vh), ~m.isfinite(s)
@@ -314,7 +315,7 @@ svd: Primitive = failing(
 # ------------------------------------------------------------------------------ singular values
 
 
-def _positive(s: Array, size: int, m: Any = np) -> Any:
+def _positive(s: Array, size: int, m: ModuleType = np) -> Any:
     return (~is_zero(s, size, m)).astype(s.dtype)
 
 

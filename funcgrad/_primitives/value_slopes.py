@@ -14,6 +14,7 @@ up: with several, the derivatives of g cannot be assigned to directions.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from funcgrad._core.specs import Spec, dtype_of, shape_of
 from funcgrad._core.structure.structures import OWNS
 from funcgrad._core.trace import Value
 from funcgrad._primitives.contraction import matmul
-from funcgrad._primitives.eigen import divide_by_gaps, eigh, eigh_arrays, gaps, hermitian_matrices
+from funcgrad._primitives.eigen import divide_by_gaps, eigh, gaps, hermitian_matrices
 from funcgrad._primitives.failures import failing
 from funcgrad._primitives.matrices import (
     Array,
@@ -38,16 +39,18 @@ from funcgrad._primitives.matrices import (
     to_triangle,
 )
 from funcgrad._primitives.reduction import reduce_sum
-from funcgrad._primitives.singular_values import (
-    divide_by_sums,
-    is_zero,
-    matrices_of,
-    positive,
-    svd,
-    svd_arrays,
-)
+from funcgrad._primitives.singular_values import divide_by_sums, is_zero, matrices_of, positive, svd
 from funcgrad._primitives.structural import cast, reshape
-from funcgrad._primitives.ties import Frame, at_ties, frame_of, turned, turned_eigh, turned_svd
+from funcgrad._primitives.ties import (
+    Frame,
+    at_ties,
+    frame_of,
+    turned,
+    turned_eigh,
+    turned_eigh_arrays,
+    turned_svd,
+    turned_svd_arrays,
+)
 
 # ------------------------------------------------------------------------- derivatives of gradients
 
@@ -167,13 +170,19 @@ def _of_values(
 
 
 def _weighted_arrays(
-    m: Any, x: Array, told: Array, count: Array, g: Array, least: bool, hermitian: bool, lower: bool
+    m: ModuleType,
+    x: Array,
+    told: Array,
+    count: Array,
+    g: Array,
+    least: bool,
+    hermitian: bool,
+    lower: bool,
 ) -> tuple[Any, Any]:
-    """Vectors of equal values as they come: any of them give the derivatives of values."""
     if hermitian:
-        (_, u), wrong = eigh_arrays(m, x, lower)
+        (_, u), wrong = turned_eigh_arrays(m, x, lower)
         return m.matmul(u * g[..., None, :], m.conj(m.swapaxes(u, -1, -2))) + told, wrong
-    (u, s, vh), wrong = svd_arrays(m, x, full_matrices=False)
+    (u, s, vh), wrong = turned_svd_arrays(m, x)
     if least:
         g = m.where(is_zero(s, max(x.shape[-2:]), m), 0, g)
     return m.matmul(u * g[..., None, :], vh) + told, wrong
@@ -240,6 +249,20 @@ def _slopes(x: Array, told: Array, count: Array, d: Array, hermitian: bool, lowe
         v = np.conj(np.swapaxes(vh, -1, -2))
     out = np.sum(np.conj(u) * (d @ v), -2).real
     return out + np.sum(np.conj(told) * d, (-2, -1)).real[..., None] * _shares(out)
+
+
+def _slopes_arrays(
+    m: ModuleType, x: Array, told: Array, count: Array, d: Array, hermitian: bool, lower: bool
+) -> tuple[Any, Any]:
+    if hermitian:
+        (_, u), wrong = turned_eigh_arrays(m, x, lower)
+        v = u
+    else:
+        (u, _, vh), wrong = turned_svd_arrays(m, x)
+        v = m.conj(m.swapaxes(vh, -1, -2))
+    out = m.real(m.sum(m.conj(u) * m.matmul(d, v), -2))
+    along = m.real(m.sum(m.conj(told) * d, (-2, -1)))
+    return out + along[..., None] * _shares(out), wrong
 
 
 def _shares(values: Value) -> Any:
@@ -349,7 +372,7 @@ slopes: Primitive = failing(
         Linearized(_push_slopes, _pull_slopes, linear_in=(3,)),
         batch_matrices,
         lambda: _subjects(True),
-        structure=of_stacks(2, 2, 0, 2),
+        structure=of_stacks(2, 2, 0, 2, arrays=_slopes_arrays),
         traits=OWNS,
     )
 )

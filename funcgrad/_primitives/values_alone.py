@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -112,7 +113,7 @@ def _values_alone(values: Callable[..., Any]) -> Callable[..., Any]:
     return evaluate
 
 
-def _values_arrays(m: Any, x: Array, lower: bool | None = None) -> tuple[Any, Any]:
+def _values_arrays(m: ModuleType, x: Array, lower: bool | None = None) -> tuple[Any, Any]:
     if lower is None:
         values = m.linalg.svd(x, compute_uv=False)
     else:
@@ -196,7 +197,7 @@ def _with_told(base: Primitive, form: Callable[..., Any], at: int) -> Primitive:
         outs = base.evaluate(x, **params)
         return _evaluated(outs, outs[at], x)
 
-    def arrays(m: Any, x: Array, **params: Hashable) -> tuple[Any, Any]:
+    def arrays(m: ModuleType, x: Array, **params: Hashable) -> tuple[Any, Any]:
         outs, flags = form(m, x, **params)
         return _evaluated(outs, outs[at], x), flags
 

@@ -26,6 +26,7 @@ from funcgrad._backends.xla.xla_forms import by_form
 from funcgrad._backends.xla.xla_loops import Outcome, chosen, is_guarded, looped, stays_on_host
 from funcgrad._backends.xla.xla_matrices import from_factors, in_arrays
 from funcgrad._backends.xla.xla_places import gathered, scattered
+from funcgrad._backends.xla.xla_special import special_function
 from funcgrad._backends.xla.xla_writer import UntranslatableError, XlaWriter
 from funcgrad._core.specs import Spec
 from funcgrad._core.structure.structures import (
@@ -141,6 +142,8 @@ class Translation:
         match structure:
             case Elementwise() if structure.formula is not None:
                 return self._elements(structure, params, operands, specs, spec)
+            case Elementwise():
+                return special_function(writer, structure.ufunc, operands, spec)
             case Movement():
                 pieces = structure.pieces(spec.shape, *shapes, **params)
                 if pieces is not None:

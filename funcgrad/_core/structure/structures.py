@@ -22,6 +22,7 @@ from funcgrad._core.structure.factorizations import Factorization
 from funcgrad._core.structure.folds import Algebra as Algebra
 from funcgrad._core.structure.folds import Fold
 from funcgrad._core.structure.index_maps import Piece, Places, place_of
+from funcgrad._core.structure.opaque_forms import AlongAxis as AlongAxis
 from funcgrad._core.structure.opaque_forms import Ordering as Ordering
 from funcgrad._core.structure.opaque_forms import RowProducts as RowProducts
 from funcgrad._core.structure.opaque_forms import WindowProducts as WindowProducts
@@ -383,24 +384,6 @@ class Control:
     begins: Callable[..., tuple[Any, Mapping[str, Any], int]] | None = None
     together: Callable[..., Any] | None = None
     replayed: Callable[..., Mapping[str, Any]] | None = None
-
-
-class AlongAxis(NamedTuple):
-    """A NumPy ufunc that maps each line of an array along an axis to a line.
-
-    Attributes
-    ----------
-    ufunc : ufunc
-        A generalized ufunc with the signature ``(n),()->(m)``.
-    axis : int
-        The axis in the operand and in the result.
-    number : number
-        The second operand.
-    """
-
-    ufunc: np.ufunc
-    axis: int
-    number: Any
 
 
 @dataclass(frozen=True, slots=True)
