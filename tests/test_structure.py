@@ -21,12 +21,14 @@ from funcgrad._primitives import (
     convolution,
     cumulative,
     determinants,
+    eigen,
     elementwise,
     fft,
     linear_systems,
     logic,
     matrices,
     powers,
+    pseudoinverses,
     reduction,
     sorting,
     structural,
@@ -99,6 +101,8 @@ def _unscaled(*operand: Any, **params: Any) -> st.AlongAxis | None:
 UNSCALED = st.Opaque(along=_unscaled)
 ORDERED_WINDOWS = st.Opaque(windows=lambda **params: st.WindowProducts("kxy", **params))
 UPWARDS = st.Opaque(orders=lambda axis, descending: st.Ordering(axis, False, places=False))
+UNSCALED_PART = st.Opaque(arrays=lambda m, w, n: (n - m.conj(m.swapaxes(n, -1, -2)), None))
+FLAGGED = st.Opaque(arrays=lambda m, x, rcond, hermitian: (m.linalg.pinv(x, rcond), x != 0))
 EARLY = st.Movement(
     lambda result, x, axis: [(result, x)], rows_last=lambda x, axis: {"axis": axis} if x else None
 )
@@ -128,6 +132,8 @@ EARLY = st.Movement(
             replace(convolution.convolve, structure=ORDERED_WINDOWS),
         ),
         ("structure: order", replace(sorting.sort, structure=UPWARDS)),
+        ("structure: arrays", replace(eigen.skew_part, structure=UNSCALED_PART)),
+        ("structure: arrays", replace(pseudoinverses.pinv, structure=FLAGGED)),
         ("structure: along an axis", replace(fft.real_inverse_fourier, structure=UNSCALED)),
         ("structure: factors", replace(linear_systems.solve, structure=UPPER)),
         ("structure: factors", replace(linear_systems.triangular_solve, structure=UPPER)),

@@ -17,6 +17,7 @@ array([2., 3.])
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
+from types import ModuleType
 from typing import Any, Final
 
 import numpy as np
@@ -29,7 +30,6 @@ from funcgrad._primitives.contraction import matmul
 from funcgrad._primitives.failures import failing
 from funcgrad._primitives.kinks import differences
 from funcgrad._primitives.matrices import (
-    MATRICES,
     Array,
     adjoint,
     batch_matrices,
@@ -38,6 +38,7 @@ from funcgrad._primitives.matrices import (
     diagonal_matrix,
     diagonal_of,
     from_triangle,
+    hermitian_of,
     linalg_dtype,
     of_stacks,
     real_dtype,
@@ -63,9 +64,9 @@ def gaps(w: Value) -> Value:
     return reshape(w, shape=(*lead, 1, n)) - reshape(w, shape=(*lead, n, 1))
 
 
-def equal_bound(w: Array) -> Any:
+def equal_bound(w: Array, m: ModuleType = np) -> Any:
     """The greatest difference of eigenvalues that count as equal."""
-    return equal_share(w) * np.max(np.abs(w), -1, initial=0)
+    return equal_share(w) * m.max(m.abs(w), -1, initial=0)
 
 
 def equal_share(w: Array) -> float:
@@ -74,16 +75,17 @@ def equal_share(w: Array) -> float:
     return _EQUAL * size * float(np.finfo(w.dtype).eps)
 
 
-def near(w: Array) -> Any:
+def near(w: Array, m: ModuleType = np) -> Any:
     """Whether eigenvalues are equal up to rounding; each equals itself.
 
     Real eigenvalues are in order: two are also equal if each one is equal to the next between them.
+    ``m`` has the functions: NumPy, or ``jax.numpy``.
     """
     if w.dtype.kind == "c":
-        return np.abs(w[..., None, :] - w[..., :, None]) <= equal_bound(w)[..., None, None]
-    run = np.zeros(w.shape, int)
-    np.cumsum(~(np.abs(np.diff(w)) <= equal_bound(w)[..., None]), -1, out=run[..., 1:])
-    return (run[..., None, :] == run[..., :, None]) & ~np.isnan(w)[..., None]
+        return m.abs(w[..., None, :] - w[..., :, None]) <= equal_bound(w, m)[..., None, None]
+    jumps = m.cumsum(~(m.abs(m.diff(w)) <= equal_bound(w, m)[..., None]), -1)
+    run = m.concatenate([m.zeros_like(w[..., :1], jumps.dtype), jumps], -1)
+    return (run[..., None, :] == run[..., :, None]) & ~m.isnan(w)[..., None]
 
 
 def nothing_bound(x: Array) -> Any:
@@ -91,10 +93,10 @@ def nothing_bound(x: Array) -> Any:
     return _NOTHING * x.shape[-1] * np.finfo(x.dtype).eps
 
 
-def is_something(x: Array, whole: Array) -> Any:
+def is_something(x: Array, whole: Array, m: ModuleType = np) -> Any:
     """Which elements exceed rounding error, relative to the largest element of the whole matrix."""
-    size = np.max(np.abs(whole), (-1, -2), initial=0)[..., None, None]
-    return np.abs(x) > nothing_bound(x) * size
+    size = m.max(m.abs(whole), (-1, -2), initial=0)[..., None, None]
+    return m.abs(x) > nothing_bound(x) * size
 
 
 _REMEDY: Final = (
@@ -137,13 +139,17 @@ def _gaps(x: Value, lower: bool, **_: Hashable) -> Value:
 
 
 def _divide_by_gaps(w: Array, x: Array, strict: bool) -> Any:
-    dtype = np.result_type(w, x)
-    close = near(w)
+    out, wrong = _over_gaps(np, w, x, strict)
     if strict:
-        wrong = close & is_something(x, x) & ~np.eye(w.shape[-1], dtype=bool)
         _refuse(w, wrong, "Along this direction they have no derivative.")
-    apart = np.where(close, 1, w[..., None, :] - w[..., :, None])
-    return np.where(close & ~np.isnan(x), 0, x / apart).astype(dtype, copy=False)
+    return out.astype(np.result_type(w, x), copy=False)
+
+
+def _over_gaps(m: ModuleType, w: Array, x: Array, strict: bool) -> tuple[Any, Any]:
+    close = near(w, m)
+    wrong = close & is_something(x, x, m) & ~np.eye(w.shape[-1], dtype=bool) if strict else None
+    apart = m.where(close, 1, w[..., None, :] - w[..., :, None])
+    return m.where(close & ~m.isnan(x), 0, x / apart), wrong
 
 
 def _push_gaps(
@@ -199,7 +205,7 @@ divide_by_gaps: Primitive = failing(
         Linearized(_push_gaps, _pull_gaps, linear_in=(1,)),
         batch_matrices,
         _gap_samples,
-        structure=of_stacks(1, 2),
+        structure=of_stacks(1, 2, arrays=_over_gaps),
         traits=OWNS,
         kinks=Kinks(lambda w, x, strict: differences(w)),
     )
@@ -210,10 +216,10 @@ divide_by_gaps: Primitive = failing(
 # ---------------------------------------------------------------- messages about eigenvectors
 
 
-def _skew(w: Array, n: Array) -> Any:
-    out = (n - np.conj(np.swapaxes(n, -1, -2))) / 2
-    nothing = near(w) & ~is_something(out, n) & ~np.isnan(out)
-    return np.where(nothing, 0, out).astype(n.dtype, copy=False)
+def _skew(w: Array, n: Array, m: ModuleType = np) -> Any:
+    out = (n - m.conj(m.swapaxes(n, -1, -2))) / 2
+    nothing = near(w, m) & ~is_something(out, n, m) & ~m.isnan(out)
+    return m.where(nothing, 0, out).astype(n.dtype, copy=False)
 
 
 def _skew_samples() -> Iterator[Sample]:
@@ -228,7 +234,7 @@ skew_part: Primitive = Primitive(
     Linear((None, lambda ct, w, n: (ct - adjoint(ct)) * 0.5)),
     batch_matrices,
     _skew_samples,
-    structure=of_stacks(1, 2),
+    structure=of_stacks(1, 2, arrays=lambda m, w, n: (_skew(w, n, m), None)),
     traits=OWNS,
 )
 """Skew-Hermitian parts; between equal eigenvalues, rounding errors are set to 0."""
@@ -241,20 +247,29 @@ def _determined(w: Array, n: Array, wbar: Array) -> Any:
     right: the sum does not change along these directions. For V g(w) V^H the derivative of g would
     be needed, which is unknown here.
     """
-    close, n_something = near(w), is_something(n, n)
+    phases, unknown = _undetermined(np, w, n, wbar)
+    _refuse_phase(phases)
+    _refuse(w, unknown, "The result depends on more than the space.")
+    return n
+
+
+def _undetermined(m: ModuleType, w: Array, n: Array, wbar: Array) -> tuple[Any, Any]:
+    """Flags of phases, and of pairs of eigenvalues, on whose choice the result depends."""
+    close, n_something = near(w, m), is_something(n, n, m)
     size = w.shape[-1]
     diagonal = np.eye(size, dtype=bool)
-    if n.dtype.kind == "c":
-        _refuse_phase(diagonal & is_something(n.imag, n))
+    phases = is_something(m.imag(n), n, m) & diagonal
     inside = close & ~diagonal & n_something
-    if np.any(inside):
-        weights = np.max(np.abs(wbar), -1, initial=0)[..., None]
-        moves = np.abs(wbar) > _NOTHING * size * np.finfo(w.dtype).eps * weights
-        still = ~np.any(close & n_something & diagonal, -1)
-        unclear = moves | (still & np.any(inside, -1))
-        unknown = inside & (unclear[..., :, None] | unclear[..., None, :])
-        _refuse(w, unknown, "The result depends on more than the space.")
-    return n
+    weights = m.max(m.abs(wbar), -1, initial=0)[..., None]
+    moves = m.abs(wbar) > _NOTHING * size * np.finfo(w.dtype).eps * weights
+    still = ~m.any(close & n_something & diagonal, -1)
+    unclear = moves | (still & m.any(inside, -1))
+    return phases, inside & (unclear[..., :, None] | unclear[..., None, :])
+
+
+def _determined_arrays(m: ModuleType, w: Array, n: Array, wbar: Array) -> tuple[Any, Any]:
+    phases, unknown = _undetermined(m, w, n, wbar)
+    return n, phases | unknown
 
 
 def _determined_samples() -> Iterator[Sample]:
@@ -271,7 +286,7 @@ determined: Primitive = failing(
         Linearized(lambda tangents, out, w, n, wbar, failed="raise": tangents[1], linear_in=(1, 2)),
         batch_matrices,
         _determined_samples,
-        structure=of_stacks(1, 2, 1),
+        structure=of_stacks(1, 2, 1, arrays=_determined_arrays),
         traits=OWNS,
     )
 )
@@ -310,16 +325,21 @@ def spectral_cotangent(
 # ------------------------------------------------------------------------- vectors of a complement
 
 
+def _complement_arrays(m: ModuleType, n: Array) -> tuple[Any, Any]:
+    skew = (n - m.conj(m.swapaxes(n, -1, -2))) / 2
+    return m.zeros_like(n), is_something(skew, n, m)
+
+
 def _complement(n: Array) -> Any:
-    skew = (n - np.conj(np.swapaxes(n, -1, -2))) / 2
-    if np.any(is_something(skew, n)):
+    zeros, wrong = _complement_arrays(np, n)
+    if np.any(wrong):
         raise DegenerateError(
             "The result depends on the choice of the vectors that complete an orthogonal basis,"
             " which are arbitrary. Use the reduced decomposition (full_matrices=False,"
             " mode='reduced'), or only results that do not depend on the choice, such as"
             " q2 @ q2.mT.conj()."
         )
-    return np.zeros_like(n)
+    return zeros
 
 
 def _complement_samples() -> Iterator[Sample]:
@@ -336,7 +356,7 @@ complement: Primitive = failing(
         DISCRETE,
         batch_matrices,
         _complement_samples,
-        structure=MATRICES,
+        structure=of_stacks(2, arrays=_complement_arrays),
         traits=OWNS,
     )
 )
@@ -353,6 +373,11 @@ def converged(name: str, evaluate: Callable[[Array], Any], x: Array) -> Any:
 
 def _eigh(x: Array, lower: bool, apart: bool = False) -> Any:
     return tuple(converged("eigh", lambda x: np.linalg.eigh(x, "L" if lower else "U"), x))
+
+
+def eigh_arrays(m: ModuleType, x: Array, lower: bool, apart: bool = False) -> tuple[Any, Any]:
+    w, v = m.linalg.eigh(hermitian_of(m, x, lower))
+    return (w, v), ~m.isfinite(w)
 
 
 def _push_eigh(
@@ -416,7 +441,7 @@ eigh: Primitive = failing(
         Linearized(_push_eigh, _pull_eigh),
         batch_matrices,
         _eigh_samples,
-        structure=MATRICES,
+        structure=of_stacks(2, arrays=eigh_arrays),
         traits=OWNS,
         kinks=Kinks(_gaps),
     )

@@ -10,6 +10,7 @@ array([[1.-0.j, 3.-0.j],
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from types import ModuleType
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -29,9 +30,9 @@ Array: TypeAlias = np.ndarray[Any, Any]
 """A raw value with axes."""
 
 
-def of_stacks(*cores: int) -> Opaque:
+def of_stacks(*cores: int, arrays: Callable[..., tuple[Any, Any]] | None = None) -> Opaque:
     """The structure of an operation on stacks, with the number of axes of one example of each."""
-    return Opaque(cores=cores)
+    return Opaque(cores=cores, arrays=arrays)
 
 
 MATRICES: Final = of_stacks(2)
@@ -301,6 +302,14 @@ triangle: Primitive = Primitive(
     body=_triangle_body,
 )
 """The triangles of square matrices, with the diagonal times a factor."""
+
+
+def hermitian_of(m: ModuleType, x: Array, lower: bool) -> Any:
+    """Hermitian matrices from one triangle of others, of which nothing else is read."""
+    half = m.tril(x, -1) if lower else m.triu(x, 1)
+    return m.where(
+        np.eye(x.shape[-1], dtype=bool), m.real(x), half + m.conj(m.swapaxes(half, -1, -2))
+    )
 
 
 def _mirrored(x: Array, lower: bool) -> Any:

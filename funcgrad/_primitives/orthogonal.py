@@ -14,6 +14,7 @@ array([[-1., -0.],
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -30,13 +31,13 @@ from funcgrad._primitives.index_keys import Key
 from funcgrad._primitives.joining import concatenate
 from funcgrad._primitives.linear_systems import triangular_solve
 from funcgrad._primitives.matrices import (
-    MATRICES,
     Array,
     adjoint,
     batch_matrices,
     diagonal_matrix,
     diagonal_of,
     linalg_dtype,
+    of_stacks,
     position_of,
     real_part,
     stacks,
@@ -46,10 +47,14 @@ from funcgrad._primitives.structural import view
 from funcgrad.errors import DegenerateError
 
 
+def _full_rank_arrays(m: ModuleType, r: Array) -> tuple[Any, Any]:
+    size = m.abs(m.diagonal(r, 0, -2, -1))
+    bound = r.shape[-1] * np.finfo(r.dtype).eps * m.max(size, -1, initial=0)
+    return r, size <= bound[..., None]
+
+
 def _full_rank(r: Array) -> Any:
-    size = np.abs(np.diagonal(r, 0, -2, -1))
-    bound = r.shape[-1] * np.finfo(r.dtype).eps * np.max(size, -1, initial=0)
-    low = np.any(size <= bound[..., None], -1)
+    low = np.any(_full_rank_arrays(np, r)[1], -1)
     if np.any(low):
         raise DegenerateError(
             f"qr: the matrix{position_of(low)} has linearly dependent columns, so its factors are"
@@ -71,15 +76,15 @@ of_full_rank: Primitive = failing(
         Linearized(lambda tangents, out, r, failed="raise": tangents[0]),
         batch_matrices,
         _full_rank_samples,
-        structure=MATRICES,
+        structure=of_stacks(2, arrays=_full_rank_arrays),
         traits=OWNS,
     )
 )
 """A triangular factor that can be divided by; otherwise an error."""
 
 
-def _qr(x: Array, complete: bool) -> Any:
-    return tuple(np.linalg.qr(x, "complete" if complete else "reduced"))
+def _qr(x: Array, complete: bool, m: ModuleType = np) -> Any:
+    return tuple(m.linalg.qr(x, "complete" if complete else "reduced"))
 
 
 def _result(x: Spec, complete: bool) -> tuple[Spec, Spec]:
@@ -226,7 +231,7 @@ qr: Primitive = failing(
         Linearized(_push, _pull),
         batch_matrices,
         _samples,
-        structure=MATRICES,
+        structure=of_stacks(2, arrays=lambda m, x, complete: (_qr(x, complete, m), None)),
         traits=OWNS,
         kinks=Kinks(_pivots),
     )

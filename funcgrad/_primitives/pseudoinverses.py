@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from math import prod
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,7 @@ from funcgrad._primitives.matrices import (
     Array,
     adjoint,
     batch_matrices,
+    hermitian_of,
     linalg_dtype,
     of_stacks,
     real_dtype,
@@ -58,6 +60,21 @@ def _above_limit(x: Value, rcond: Value, **_: Hashable) -> Value:
 def _pinv(x: Array, rcond: Array, hermitian: bool) -> Any:
     x = np.asarray(x, linalg_dtype("pinv", x.dtype))
     return converged("pinv", lambda x: np.linalg.pinv(x, rcond, hermitian), x)
+
+
+def _parts(m: ModuleType, x: Array, rcond: Array | float) -> tuple[Array, Array, Array, Array, Any]:
+    """The singular value decomposition, which values count, and flags of the others' failures."""
+    u, s, vh = m.linalg.svd(x, full_matrices=False)
+    counts = s > m.asarray(rcond)[..., None] * m.max(s, -1, keepdims=True, initial=0)
+    return u, s, vh, counts, ~m.isfinite(s)
+
+
+def _pinv_arrays(m: ModuleType, x: Array, rcond: Array, hermitian: bool) -> tuple[Any, Any]:
+    x = hermitian_of(m, x, True) if hermitian else x
+    u, s, vh, counts, wrong = _parts(m, x, rcond)
+    shares = m.where(counts, 1 / m.where(counts, s, 1), 0)
+    back, turned = [m.conj(m.swapaxes(y, -1, -2)) for y in (u, vh)]
+    return m.matmul(turned * shares[..., None, :], back), wrong
 
 
 def _cuts(x: Value, p: Value, rcond: Value) -> bool:
@@ -160,7 +177,7 @@ pinv: Primitive = failing(
         Linearized(_push, _pull),
         batch_matrices,
         _samples,
-        structure=of_stacks(2, 0),
+        structure=of_stacks(2, 0, arrays=_pinv_arrays),
         traits=OWNS,
         kinks=Kinks(_above_limit),
     )
@@ -173,9 +190,12 @@ pinv: Primitive = failing(
 
 def _cut_off(x: Array, rcond: Array) -> Any:
     x = np.asarray(x, linalg_dtype("pinv", x.dtype))
-    u, s, vh = converged("pinv", lambda x: np.linalg.svd(x, full_matrices=False), x)
-    counts = s > np.asarray(rcond)[..., None] * s.max(-1, keepdims=True, initial=0)
-    return (u * np.where(counts, 0, s)[..., None, :]) @ vh
+    return converged("pinv", lambda x: _cut_off_arrays(np, x, rcond)[0], x)
+
+
+def _cut_off_arrays(m: ModuleType, x: Array, rcond: Array) -> tuple[Any, Any]:
+    u, s, vh, counts, wrong = _parts(m, x, rcond)
+    return m.matmul(u * m.where(counts, 0, s)[..., None, :], vh), wrong
 
 
 def _push_cut_off(
@@ -212,7 +232,7 @@ cut_off: Primitive = failing(
         ),
         batch_matrices,
         _cut_off_samples,
-        structure=of_stacks(2, 0),
+        structure=of_stacks(2, 0, arrays=_cut_off_arrays),
         traits=OWNS,
         kinks=Kinks(_above_limit),
     )
@@ -236,6 +256,13 @@ def _solution(a: Array, b: Array, rcond: float) -> Any:
     solutions = [np.linalg.lstsq(x, y, rcond)[0] for x, y in zip(*flat, strict=True)]
     dtype = linalg_dtype("lstsq", a.dtype, b.dtype)
     return np.asarray(solutions, dtype).reshape(*lead, a.shape[-1], b.shape[-1])
+
+
+def _solution_arrays(m: ModuleType, a: Array, b: Array, rcond: float) -> tuple[Any, Any]:
+    u, s, vh, counts, wrong = _parts(m, a, rcond)
+    inner = m.matmul(m.conj(m.swapaxes(u, -1, -2)), b) / m.where(counts, s, 1)[..., None]
+    inner = m.where(counts[..., None], inner, 0)
+    return m.matmul(m.conj(m.swapaxes(vh, -1, -2)), inner), wrong
 
 
 def _inverse(a: Value, out: Value, rcond: float, failed: str) -> Value:
@@ -311,7 +338,7 @@ least_squares: Primitive = failing(
         Linearized(_push_solution, _pull_solution, linear_in=(1,)),
         batch_matrices,
         _solution_samples,
-        structure=of_stacks(2, 2),
+        structure=of_stacks(2, 2, arrays=_solution_arrays),
         traits=OWNS,
         kinks=Kinks(lambda a, b, rcond, **_: _above_limit(a, rcond)),
     )

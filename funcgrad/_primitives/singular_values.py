@@ -14,6 +14,7 @@ array([3., 2.])
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,6 @@ from funcgrad._primitives.index_keys import Key
 from funcgrad._primitives.joining import concatenate
 from funcgrad._primitives.kinks import differences
 from funcgrad._primitives.matrices import (
-    MATRICES,
     Array,
     adjoint,
     batch_matrices,
@@ -53,9 +53,9 @@ from funcgrad._primitives.structural import reshape, view
 from funcgrad.errors import DegenerateError
 
 
-def is_zero(s: Array, size: int) -> Any:
+def is_zero(s: Array, size: int, m: ModuleType = np) -> Any:
     """Singular values that are zero up to rounding."""
-    return s <= size * np.finfo(s.dtype).eps * np.max(s, -1, initial=0)[..., None]
+    return s <= size * np.finfo(s.dtype).eps * m.max(s, -1, initial=0)[..., None]
 
 
 # ---------------------------------------------------------------------------- division by sums
@@ -63,20 +63,23 @@ def is_zero(s: Array, size: int) -> Any:
 
 def _divide(s: Array, x: Array, rows: bool) -> Any:
     """Divide by sums of two singular values, or each row by one value."""
-    dtype = np.result_type(s, x)
-    sums = s[..., :, None] if rows else s[..., :, None] + s[..., None, :]
-    zero = is_zero(s, s.shape[-1])
-    none = np.broadcast_to(zero[..., :, None], sums.shape)
-    if not rows:
-        none = zero[..., :, None] & zero[..., None, :]
-    if np.any(none & is_something(x, x)):
+    out, wrong = _over_sums(np, s, x, rows)
+    if np.any(wrong):
         raise DegenerateError(
             "svd: the vectors of singular values that are zero are not unique, and the derivative"
             " depends on them. Use svdvals for singular values only, fnp.linalg.pinv for the"
             " inverse, or only the vectors of nonzero singular values."
         )
-    shares = x / np.where(none, 1, sums)
-    return np.where(none & ~np.isnan(x), 0, shares).astype(dtype, copy=False)
+    return out.astype(np.result_type(s, x), copy=False)
+
+
+def _over_sums(m: ModuleType, s: Array, x: Array, rows: bool) -> tuple[Any, Any]:
+    zero = is_zero(s, s.shape[-1], m)
+    sums, none = s[..., :, None], zero[..., :, None]
+    if not rows:
+        sums, none = sums + s[..., None, :], none & zero[..., None, :]
+    out = m.where(none & ~m.isnan(x), 0, x / m.where(none, 1, sums))
+    return out, none & is_something(x, x, m)
 
 
 def _push_divide(
@@ -126,7 +129,7 @@ divide_by_sums: Primitive = failing(
         Linearized(_push_divide, _pull_divide, linear_in=(1,)),
         batch_matrices,
         _divide_samples,
-        structure=of_stacks(1, 2),
+        structure=of_stacks(1, 2, arrays=_over_sums),
         traits=OWNS,
         kinks=Kinks(domain=lambda s, *_, **__: s),
     )
@@ -145,6 +148,13 @@ def _gaps(x: Value, **_: Hashable) -> Value:
 
 def _svd(x: Array, full_matrices: bool, apart: bool = False) -> Any:
     return tuple(converged("svd", lambda x: np.linalg.svd(x, full_matrices), x))
+
+
+def svd_arrays(
+    m: ModuleType, x: Array, full_matrices: bool, apart: bool = False
+) -> tuple[tuple[Any, ...], Any]:
+    u, s, vh = m.linalg.svd(x, full_matrices=full_matrices)
+    return (u, s, vh), ~m.isfinite(s)
 
 
 def _svd_result(x: Spec, full_matrices: bool, apart: bool = False) -> tuple[Spec, Spec, Spec]:
@@ -294,7 +304,7 @@ svd: Primitive = failing(
         Linearized(_push_svd, _pull_svd),
         batch_matrices,
         _svd_samples,
-        structure=MATRICES,
+        structure=of_stacks(2, arrays=svd_arrays),
         traits=OWNS,
         kinks=Kinks(_gaps),
     )
@@ -305,8 +315,8 @@ svd: Primitive = failing(
 # ------------------------------------------------------------------------------ singular values
 
 
-def _positive(s: Array, size: int) -> Any:
-    return (~is_zero(s, size)).astype(s.dtype)
+def _positive(s: Array, size: int, m: ModuleType = np) -> Any:
+    return (~is_zero(s, size, m)).astype(s.dtype)
 
 
 def _positive_samples() -> Iterator[Sample]:
@@ -321,7 +331,7 @@ positive: Primitive = Primitive(
     DISCRETE,
     batch_matrices,
     _positive_samples,
-    structure=of_stacks(1),
+    structure=of_stacks(1, arrays=lambda m, s, size: (_positive(s, size, m), None)),
     traits=OWNS,
     kinks=Kinks(lambda s, **_: s),
 )

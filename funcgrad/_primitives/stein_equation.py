@@ -11,6 +11,7 @@ array([[4.]])
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
+from types import ModuleType
 from typing import Any, Final
 
 import numpy as np
@@ -38,24 +39,30 @@ _EQUAL: Final = 32
 the size of the matrix: LAPACK computes them no better."""
 
 
-def _adjoint(x: Array) -> Array:
-    return np.conj(np.swapaxes(x, -1, -2))
+def _adjoint(x: Array, m: ModuleType = np) -> Any:
+    return m.conj(m.swapaxes(x, -1, -2))
 
 
 def _stein(p: Array, b: Array, q: Array) -> Any:
     dtype = linalg_dtype("pinv", p.dtype, b.dtype, q.dtype)
     if not np.any(b):  # as without a cut
         return np.array(q, dtype)
-    u, s, _ = np.linalg.svd(p, full_matrices=False)
-    v, t, _ = np.linalg.svd(b, full_matrices=False)
+    out, wrong, s, t = _solved(np, p, b, q)
+    _refuse(s, t, wrong)
+    return np.asarray(out, dtype)
+
+
+def _solved(m: ModuleType, p: Array, b: Array, q: Array) -> tuple[Any, Any, Array, Array]:
+    u, s, _ = m.linalg.svd(p, full_matrices=False)
+    v, t, _ = m.linalg.svd(b, full_matrices=False)
     product = s[..., :, None] * t[..., None, :]
-    inner = _adjoint(u) @ q @ v
+    inner = m.matmul(m.matmul(_adjoint(u, m), q), v)
     size = max(*p.shape[-2:], *b.shape[-2:])
     equal = ~(product < 1 - _EQUAL * size * np.finfo(product.dtype).eps)
-    _refuse(s, t, equal & is_something(inner, q))
     # Only the ranges of p and b change: x = q + u (y - uᴴ q v) vᴴ.
-    squares = np.where(equal, 0, product * product)
-    return np.asarray(q + u @ (inner * (squares / (1 - squares))) @ _adjoint(v), dtype)
+    squares = m.where(equal, 0, product * product)
+    moved = m.matmul(m.matmul(u, inner * (squares / (1 - squares))), _adjoint(v, m))
+    return q + moved, equal & is_something(inner, q, m), s, t
 
 
 def _refuse(s: Array, t: Array, wrong: Array) -> None:
@@ -137,7 +144,7 @@ stein: Primitive = failing(
         Linearized(_push, _pull, linear_in=(2,)),
         batch_matrices,
         _samples,
-        structure=of_stacks(2, 2, 2),
+        structure=of_stacks(2, 2, 2, arrays=lambda m, p, b, q: _solved(m, p, b, q)[:2]),
         traits=OWNS,
         kinks=Kinks(domain=_below_one),
     )

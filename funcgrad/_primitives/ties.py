@@ -22,6 +22,7 @@ import math
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from types import ModuleType
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -30,10 +31,17 @@ from funcgrad._core.primitive import Linearized, Primitive, Sample
 from funcgrad._core.specs import Spec
 from funcgrad._core.structure.structures import OWNS
 from funcgrad._core.trace import Value
-from funcgrad._primitives.eigen import eigh, equal_bound, equal_share, near, nothing_bound
+from funcgrad._primitives.eigen import (
+    eigh,
+    eigh_arrays,
+    equal_bound,
+    equal_share,
+    near,
+    nothing_bound,
+)
 from funcgrad._primitives.failures import failing
 from funcgrad._primitives.matrices import Array, adjoint, batch_matrices, of_stacks
-from funcgrad._primitives.singular_values import is_zero, svd
+from funcgrad._primitives.singular_values import is_zero, svd, svd_arrays
 from funcgrad.errors import DegenerateError
 
 Frame: TypeAlias = tuple[Value, Value, Value]
@@ -139,8 +147,57 @@ def _eigh(x: Array, **params: Hashable) -> Any:
     return w, turned(v, w, np.conj(np.swapaxes(v, -1, -2)), hermitian=True)[0]
 
 
-turned_svd: Primitive = replace(svd, name="turned_svd", evaluate=_svd)
-turned_eigh: Primitive = replace(eigh, name="turned_eigh", evaluate=_eigh)
+def turned_svd_arrays(
+    m: ModuleType, x: Array, full_matrices: bool = False, apart: bool = True
+) -> tuple[tuple[Any, ...], Any]:
+    (u, s, vh), wrong = svd_arrays(m, x, full_matrices)
+    q, zero = _rotation(m, u, s, max(x.shape[-2:])), is_zero(s, max(x.shape[-2:]), m)
+    u, v = [_with_turned(m, y, q, zero) for y in (u, _adjoint(m, vh))]
+    return (u, m.where(zero, 0, s), _adjoint(m, v)), wrong
+
+
+def _with_turned(m: ModuleType, u: Array, q: Array, zero: Array) -> Any:
+    """The first columns turned, those of zeros at random in the complement if there are no more."""
+    k = q.shape[-1]
+    first = m.matmul(u[..., :k], q)
+    if u.shape[-1] > k:
+        return m.concatenate([first, u[..., k:]], -1)
+    started = m.where(zero[..., None, :], _numbers(u, *u.shape[-2:]), first)
+    return m.where(zero[..., None, :], m.linalg.qr(started)[0], first)
+
+
+def turned_eigh_arrays(
+    m: ModuleType, x: Array, lower: bool, apart: bool = True
+) -> tuple[tuple[Any, ...], Any]:
+    (w, v), wrong = eigh_arrays(m, x, lower)
+    return (w, m.matmul(v, _rotation(m, v, w, None))), wrong
+
+
+def _adjoint(m: ModuleType, x: Array) -> Any:
+    return m.conj(m.swapaxes(x, -1, -2))
+
+
+def _same(m: ModuleType, s: Array, size: int | None) -> Any:
+    """Which values are equal; if singular values, no zeros."""
+    if size is None:
+        return near(s, m)
+    some = ~is_zero(s, size, m)
+    return near(s, m) & some[..., :, None] & some[..., None, :]
+
+
+def _rotation(m: ModuleType, u: Array, s: Array, size: int | None) -> Any:
+    """A unitary matrix with a random block for each group of equal values, else 1."""
+    same, n = _same(m, s, size), s.shape[-1]
+    several = m.sum(same, -1, keepdims=True) > 1
+    return m.linalg.qr(m.where(same & several, _numbers(u, n, n), np.eye(n, dtype=u.dtype)))[0]
+
+
+turned_svd: Primitive = replace(
+    svd, name="turned_svd", evaluate=_svd, structure=of_stacks(2, arrays=turned_svd_arrays)
+)
+turned_eigh: Primitive = replace(
+    eigh, name="turned_eigh", evaluate=_eigh, structure=of_stacks(2, arrays=turned_eigh_arrays)
+)
 """The decompositions, with vectors of equal values turned at random, always in the same way."""
 
 
@@ -233,6 +290,93 @@ def _of_one(
     return out
 
 
+def _fitted(
+    m: ModuleType,
+    group: Array,
+    moved: Array,
+    dg: Array,
+    known: Array,
+    greatest: Array,
+    noise: Array,
+) -> tuple[Any, Any]:
+    """Find k as ``_quotient`` does, for the group of each value; flags instead of errors."""
+    bound = nothing_bound(dg) * greatest
+    reach, size = [m.max(m.where(group, m.abs(x)[..., None, :], 0), -1) for x in (moved, dg)]
+    usable = known & (reach > 0)
+    scale, unit = [m.where(x > 0, x, 1)[..., None] for x in (reach, size)]
+    a = m.where(group, moved[..., None, :] / scale, 0)
+    b = m.where(group, dg[..., None, :] / unit, 0)
+    squares = m.sum(a * a, -1)
+    k = m.sum(a * b, -1) / m.where(squares > 0, squares, 1) * size
+    misfit = m.max(m.abs(m.where(group, dg[..., None, :], 0) - k[..., None] * a), -1)
+    rough = ~(misfit <= 8 * np.finfo(dg.dtype).eps ** 0.5 * greatest + noise)
+    wrong = (size > bound) & m.where(usable, rough, size > noise)
+    return m.where((size > bound) & usable, k / scale[..., 0], 0), wrong
+
+
+def _at_ties_arrays(
+    m: ModuleType,
+    u: Array,
+    s: Array,
+    vh: Array,
+    g: Array,
+    d: Array,
+    dg: Array,
+    count: Array,
+    hermitian: bool,
+) -> tuple[Any, Any]:
+    """Compute what ``_of_one`` does, for all matrices and groups together."""
+    size = None if hermitian else max(d.shape[-2:])
+    same, inner = _same(m, s, size), m.matmul(m.matmul(_adjoint(m, u), d), _adjoint(m, vh))
+    eye = np.eye(s.shape[-1], dtype=bool)
+    straight = (inner + _adjoint(m, inner)) / 2
+    slopes = m.real(m.diagonal(inner, 0, -2, -1))
+    reach, slope, greatest, weight, top = [
+        m.max(m.abs(x), axes)[..., None]
+        for x, axes in ((d, (-2, -1)), (slopes, -1), (dg, -1), (g, -1), (s, -1))
+    ]
+    known = count[..., None] <= 1.5
+    noise = m.where(slope > 0, greatest / m.where(slope > 0, slope, 1) * reach, 0)
+    noise = nothing_bound(s) * m.maximum(noise, weight * reach / m.maximum(top, 1))
+    noise = m.where(known, noise, 0)
+    beside = m.where(same & ~eye, straight, 0)
+    is_moved = m.max(m.abs(beside), -1) > nothing_bound(d) * reach
+    is_moved = m.any(same & is_moved[..., None, :], -1)
+    number = m.maximum(m.sum(same, -1), 1)
+    moved, change = [
+        x - m.sum(m.where(same, x[..., None, :], 0), -1) / number for x in (slopes, dg)
+    ]
+    spread = m.max(m.where(same, m.abs(g[..., None, :] - g[..., :, None]), 0), -1)
+    k, wrong = _fitted(m, same, moved, change, known & is_moved, greatest, noise)
+    wrong = wrong | (is_moved & (spread > nothing_bound(g) * weight))
+    within = k[..., None] * beside
+    if hermitian:
+        return m.matmul(m.matmul(u, within), vh), wrong
+    zero = is_zero(s, max(d.shape[-2:]), m)
+    pairs = near(s, m) & ~zero[..., :, None] & zero[..., None, :]
+    share = m.where(zero, 0, g / m.where(zero, 1, s))[..., None]
+    pairs = m.where(pairs, straight * share, 0)
+    within = within + pairs + _adjoint(m, pairs)
+    some = m.where(zero, 0, 1)[..., None, :].astype(s.dtype)
+    first, second = u * some, _adjoint(m, vh) * some
+    block = d - m.matmul(first, m.matmul(_adjoint(m, first), d))
+    block = block - m.matmul(m.matmul(block, second), _adjoint(m, second))
+    is_moved = m.max(m.abs(block), (-2, -1))[..., None] > nothing_bound(d) * reach
+    several = m.sum(zero, -1, keepdims=True) > 1
+    if d.shape[-1] != d.shape[-2] or d.dtype.kind == "c":
+        several = several | m.any(zero, -1, keepdims=True)
+    both = zero[..., :, None] & zero[..., None, :] & several[..., None]
+    k, rough = _fitted(m, both, slopes, dg, known & is_moved, greatest, noise)
+    one = k[..., None] * m.where(both & eye, 1, 0)  # of all zeros, or 0
+    within = within - m.where(k != 0, dg, 0)[..., None] * m.where(both & eye, 1, 0)
+    out = m.matmul(m.matmul(u, within), vh)
+    return out + m.sum(one, (-2, -1))[..., None, None] * block / _count(m, both), wrong | rough
+
+
+def _count(m: ModuleType, both: Array) -> Any:
+    return m.maximum(m.sum(m.any(both, -1), -1), 1)[..., None, None]
+
+
 def _at_ties(
     u: Array, s: Array, vh: Array, g: Array, d: Array, dg: Array, count: Array, hermitian: bool
 ) -> Any:
@@ -256,6 +400,15 @@ def _known_to_be_smooth(s: Array, like: Array, hermitian: bool) -> Any:
     return np.zeros_like(like)
 
 
+def _smooth_arrays(m: ModuleType, s: Array, like: Array, hermitian: bool) -> tuple[Any, Any]:
+    wrong = m.sum(_same(m, s, None if hermitian else max(like.shape[-2:])), -1) > 1
+    if not hermitian:
+        zero = is_zero(s, max(like.shape[-2:]), m)
+        is_square = like.shape[-1] == like.shape[-2] and like.dtype.kind != "c"
+        wrong = wrong | (m.sum(zero, -1, keepdims=True) > (1 if is_square else 0))
+    return m.zeros_like(like), wrong
+
+
 def _smooth_samples() -> Iterator[Sample]:
     for _, s, _, _, d, _, _ in _tie_arguments():
         yield Sample((s, d), {"hermitian": False})
@@ -272,7 +425,7 @@ known_to_be_smooth: Primitive = failing(
         ),
         batch_matrices,
         _smooth_samples,
-        structure=of_stacks(1, 2),
+        structure=of_stacks(1, 2, arrays=_smooth_arrays),
         traits=OWNS,
     )
 )
@@ -316,7 +469,7 @@ at_ties: Primitive = failing(
         Linearized(_push_ties, _pull_ties, linear_in=(4, 5)),
         batch_matrices,
         _tie_samples,
-        structure=of_stacks(2, 1, 2, 1, 2, 1, 0),
+        structure=of_stacks(2, 1, 2, 1, 2, 1, 0, arrays=_at_ties_arrays),
         traits=OWNS,
     )
 )

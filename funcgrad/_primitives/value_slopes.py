@@ -14,6 +14,7 @@ up: with several, the derivatives of g cannot be assigned to directions.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,16 @@ from funcgrad._primitives.matrices import (
 from funcgrad._primitives.reduction import reduce_sum
 from funcgrad._primitives.singular_values import divide_by_sums, is_zero, matrices_of, positive, svd
 from funcgrad._primitives.structural import cast, reshape
-from funcgrad._primitives.ties import Frame, at_ties, frame_of, turned, turned_eigh, turned_svd
+from funcgrad._primitives.ties import (
+    Frame,
+    at_ties,
+    frame_of,
+    turned,
+    turned_eigh,
+    turned_eigh_arrays,
+    turned_svd,
+    turned_svd_arrays,
+)
 
 # ------------------------------------------------------------------------- derivatives of gradients
 
@@ -159,6 +169,25 @@ def _of_values(
     return by_vectors(u, s, vh, g, least, hermitian) + told
 
 
+def _weighted_arrays(
+    m: ModuleType,
+    x: Array,
+    told: Array,
+    count: Array,
+    g: Array,
+    least: bool,
+    hermitian: bool,
+    lower: bool,
+) -> tuple[Any, Any]:
+    if hermitian:
+        (_, u), wrong = turned_eigh_arrays(m, x, lower)
+        return m.matmul(u * g[..., None, :], m.conj(m.swapaxes(u, -1, -2))) + told, wrong
+    (u, s, vh), wrong = turned_svd_arrays(m, x)
+    if least:
+        g = m.where(is_zero(s, max(x.shape[-2:]), m), 0, g)
+    return m.matmul(u * g[..., None, :], vh) + told, wrong
+
+
 def by_vectors(u: Array, s: Array, vh: Array, g: Array, least: bool, hermitian: bool) -> Any:
     """U g V^H, by vectors of equal values that are turned where it depends on them."""
     if least:
@@ -220,6 +249,20 @@ def _slopes(x: Array, told: Array, count: Array, d: Array, hermitian: bool, lowe
         v = np.conj(np.swapaxes(vh, -1, -2))
     out = np.sum(np.conj(u) * (d @ v), -2).real
     return out + np.sum(np.conj(told) * d, (-2, -1)).real[..., None] * _shares(out)
+
+
+def _slopes_arrays(
+    m: ModuleType, x: Array, told: Array, count: Array, d: Array, hermitian: bool, lower: bool
+) -> tuple[Any, Any]:
+    if hermitian:
+        (_, u), wrong = turned_eigh_arrays(m, x, lower)
+        v = u
+    else:
+        (u, _, vh), wrong = turned_svd_arrays(m, x)
+        v = m.conj(m.swapaxes(vh, -1, -2))
+    out = m.real(m.sum(m.conj(u) * m.matmul(d, v), -2))
+    along = m.real(m.sum(m.conj(told) * d, (-2, -1)))
+    return out + along[..., None] * _shares(out), wrong
 
 
 def _shares(values: Value) -> Any:
@@ -314,7 +357,7 @@ weighted: Primitive = failing(
         Linearized(_push_weighted, _pull_weighted, linear_in=(1, 3)),
         batch_matrices,
         lambda: _subjects(False),
-        structure=of_stacks(2, 2, 0, 1),
+        structure=of_stacks(2, 2, 0, 1, arrays=_weighted_arrays),
         traits=OWNS,
     )
 )
@@ -329,7 +372,7 @@ slopes: Primitive = failing(
         Linearized(_push_slopes, _pull_slopes, linear_in=(3,)),
         batch_matrices,
         lambda: _subjects(True),
-        structure=of_stacks(2, 2, 0, 2),
+        structure=of_stacks(2, 2, 0, 2, arrays=_slopes_arrays),
         traits=OWNS,
     )
 )

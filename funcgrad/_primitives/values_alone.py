@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,14 @@ from funcgrad._primitives import eigen, singular_values
 from funcgrad._primitives.eigen import converged, hermitian_matrices
 from funcgrad._primitives.failures import failing
 from funcgrad._primitives.kinks import differences
-from funcgrad._primitives.matrices import MATRICES, Array, batch_matrices, linalg_dtype, real_dtype
+from funcgrad._primitives.matrices import (
+    Array,
+    batch_matrices,
+    hermitian_of,
+    linalg_dtype,
+    of_stacks,
+    real_dtype,
+)
 from funcgrad._primitives.singular_values import matrices_of
 from funcgrad._primitives.value_slopes import (
     by_vectors,
@@ -105,6 +113,14 @@ def _values_alone(values: Callable[..., Any]) -> Callable[..., Any]:
     return evaluate
 
 
+def _values_arrays(m: ModuleType, x: Array, lower: bool | None = None) -> tuple[Any, Any]:
+    if lower is None:
+        values = m.linalg.svd(x, compute_uv=False)
+    else:
+        values = m.linalg.eigvalsh(hermitian_of(m, x, lower))
+    return _evaluated((values,), values, x), ~m.isfinite(values)
+
+
 def _values_samples() -> Iterator[Sample]:
     for x in matrices_of(84):
         yield Sample((x,))
@@ -131,7 +147,7 @@ singular_values_told: Primitive = failing(
         Linearized(_push_values, _pull_values),
         batch_matrices,
         _values_samples,
-        structure=MATRICES,
+        structure=of_stacks(2, arrays=_values_arrays),
         traits=OWNS,
         kinks=Kinks(lambda x, **_: (differences(svdvals(x)), least_singular_value(x))),
     )
@@ -149,7 +165,7 @@ eigenvalues_told: Primitive = failing(
         Linearized(_push_values, _pull_values),
         batch_matrices,
         _hermitian_samples,
-        structure=MATRICES,
+        structure=of_stacks(2, arrays=_values_arrays),
         traits=OWNS,
         kinks=Kinks(lambda x, lower, **_: differences(eigvalsh(x, lower=lower))),
     )
@@ -170,7 +186,7 @@ def _by_vectors(g: Array, outs: Sequence[Array], hermitian: bool, lower: bool) -
     return by_vectors(u, s, vh, g, not hermitian, hermitian)
 
 
-def _with_told(base: Primitive, at: int) -> Primitive:
+def _with_told(base: Primitive, form: Callable[..., Any], at: int) -> Primitive:
     """A decomposition whose values (the result at a position) have derivatives without vectors.
 
     If vectors are used, its own rules apply.
@@ -180,6 +196,10 @@ def _with_told(base: Primitive, at: int) -> Primitive:
     def evaluate(x: Array, **params: Hashable) -> Any:
         outs = base.evaluate(x, **params)
         return _evaluated(outs, outs[at], x)
+
+    def arrays(m: ModuleType, x: Array, **params: Hashable) -> tuple[Any, Any]:
+        outs, flags = form(m, x, **params)
+        return _evaluated(outs, outs[at], x), flags
 
     def resulting(x: Spec, **params: Hashable) -> tuple[Spec, ...]:
         specs: Any = base.result(x, **params)
@@ -227,12 +247,13 @@ def _with_told(base: Primitive, at: int) -> Primitive:
         name=base.name.removesuffix("_factors"),
         evaluate=evaluate,
         result=resulting,
+        structure=of_stacks(2, arrays=arrays),
         differential=Linearized(push, pull),
     )
 
 
-svd_told: Primitive = _with_told(singular_values.svd, 1)
-eigh_told: Primitive = _with_told(eigen.eigh, 0)
+svd_told: Primitive = _with_told(singular_values.svd, singular_values.svd_arrays, 1)
+eigh_told: Primitive = _with_told(eigen.eigh, eigen.eigh_arrays, 0)
 
 
 def svd(x: Value, full_matrices: bool, failed: str = "raise") -> tuple[Value, ...]:

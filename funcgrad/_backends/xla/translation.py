@@ -24,8 +24,9 @@ from funcgrad._backends.xla.xla_algebra import XlaAlgebra, raises_integers
 from funcgrad._backends.xla.xla_folds import multiplied, reduced, scanned
 from funcgrad._backends.xla.xla_forms import by_form
 from funcgrad._backends.xla.xla_loops import Outcome, chosen, is_guarded, looped, stays_on_host
-from funcgrad._backends.xla.xla_matrices import from_factors
+from funcgrad._backends.xla.xla_matrices import from_factors, in_arrays
 from funcgrad._backends.xla.xla_places import gathered, scattered
+from funcgrad._backends.xla.xla_special import special_function
 from funcgrad._backends.xla.xla_writer import UntranslatableError, XlaWriter
 from funcgrad._core.specs import Spec
 from funcgrad._core.structure.structures import (
@@ -103,6 +104,8 @@ class Translation:
             case Factored():
                 form = structure.factorization(**params)
                 return from_factors(self.writer, form, operands, equation.results)
+            case Opaque() if structure.arrays is not None:
+                return in_arrays(self.writer, structure, operands, equation.results, params)
             case Gather():
                 places = structure.places(*[s.shape for s in specs], **params)
                 out, ok = gathered(self.algebra, places, operands, equation.results[0])
@@ -139,6 +142,8 @@ class Translation:
         match structure:
             case Elementwise() if structure.formula is not None:
                 return self._elements(structure, params, operands, specs, spec)
+            case Elementwise():
+                return special_function(writer, structure.ufunc, operands, spec)
             case Movement():
                 pieces = structure.pieces(spec.shape, *shapes, **params)
                 if pieces is not None:

@@ -1,4 +1,4 @@
-"""Results of triangular factors in ``jax.lax.linalg``, see ``Factorization``.
+"""Results of triangular factors in ``jax.lax.linalg``, see ``Factorization``; and of others.
 
 Each function returns the results, and whether all matrices have the factors: where they do not,
 only the operation itself knows the result, or the error.
@@ -6,7 +6,7 @@ only the operation itself knows the result, or the error.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -15,6 +15,7 @@ from funcgrad._backends.array_code.array_writer import Array
 from funcgrad._backends.xla.xla_writer import UntranslatableError, XlaWriter
 from funcgrad._core.specs import Spec
 from funcgrad._core.structure.factorizations import Factorization, Factors, FromFactors
+from funcgrad._core.structure.structures import Opaque
 
 _WIDER: Final = np.dtype(np.float32)
 
@@ -31,7 +32,7 @@ def from_factors(
     if form.bands == (1, 1) and form.makes is FromFactors.SOLUTIONS:
         out = _tridiagonal(writer, a, others[0])
         ok = jnp.isfinite(out).all((-2, -1))  # singular matrices give NaN
-        return _or_nan(writer, form, [out], ok)
+        return _or_nan(writer, [out], ok, not form.raises)
     if form.bands is not None:
         a = _dense(writer, a, *form.bands)
     solve, diagonal, factor, sign = _factors(writer, form, a)
@@ -51,16 +52,38 @@ def from_factors(
         case _:
             size = jnp.sum(jnp.log(jnp.abs(diagonal)), axis=-1)
             outs = [sign * jnp.prod(jnp.sign(diagonal), axis=-1), size]
-    return _or_nan(writer, form, outs, ok)
+    return _or_nan(writer, outs, ok, not form.raises)
+
+
+def in_arrays(
+    writer: XlaWriter,
+    structure: Opaque,
+    operands: Sequence[Array],
+    results: Sequence[Spec],
+    params: Mapping[str, Any],
+) -> tuple[list[Array], Array | None]:
+    """The results of an operation that functions of NumPy's names compute, see ``Opaque``; NaN
+    where it raises an error."""
+    assert structure.arrays is not None
+    jnp, stack = writer.jax.numpy, operands[0].ndim - structure.cores[0]
+    if any(0 in x.shape for x in operands):
+        raise UntranslatableError("it has no elements")
+    dtype = np.result_type(*[spec.dtype for spec in results])
+    operands = [x if x.dtype.kind in "fc" else writer.cast_to(x, dtype) for x in operands]
+    params = {name: value for name, value in params.items() if name != "failed"}
+    outs, flags = structure.arrays(jnp, *operands, **params)
+    outs = [*outs] if isinstance(outs, tuple) else [outs]
+    if flags is None:
+        return outs, None
+    return _or_nan(writer, outs, ~jnp.any(flags, range(stack, flags.ndim)), True)
 
 
 def _or_nan(
-    writer: XlaWriter, form: Factorization, outs: list[Array], ok: Array
+    writer: XlaWriter, outs: list[Array], ok: Array, fills: bool
 ) -> tuple[list[Array], Array]:
-    """The results, NaN for matrices without factors if these raise no error; and whether all
-    matrices have factors."""
+    """The results, perhaps NaN for matrices that have none; and whether all matrices have them."""
     jnp = writer.jax.numpy
-    if not form.raises:
+    if fills:
         nans = [complex(np.nan, np.nan) if out.dtype.kind == "c" else np.nan for out in outs]
         outs = [
             jnp.where(jnp.expand_dims(ok, [*range(ok.ndim, out.ndim)]), out, out.dtype.type(nan))

@@ -60,6 +60,24 @@ class RowProducts(NamedTuple):
     indices: np.ndarray[Any, Any]
 
 
+class AlongAxis(NamedTuple):
+    """A NumPy ufunc that maps each line of an array along an axis to a line.
+
+    Attributes
+    ----------
+    ufunc : ufunc
+        A generalized ufunc with the signature ``(n),()->(m)``.
+    axis : int
+        The axis in the operand and in the result.
+    number : number
+        The second operand.
+    """
+
+    ufunc: np.ufunc
+    axis: int
+    number: Any
+
+
 class Ordering(NamedTuple):
     """The elements along an axis of the first operand in ascending order, equal ones as they were.
 

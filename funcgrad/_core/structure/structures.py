@@ -22,6 +22,7 @@ from funcgrad._core.structure.factorizations import Factorization
 from funcgrad._core.structure.folds import Algebra as Algebra
 from funcgrad._core.structure.folds import Fold
 from funcgrad._core.structure.index_maps import Piece, Places, place_of
+from funcgrad._core.structure.opaque_forms import AlongAxis as AlongAxis
 from funcgrad._core.structure.opaque_forms import Ordering as Ordering
 from funcgrad._core.structure.opaque_forms import RowProducts as RowProducts
 from funcgrad._core.structure.opaque_forms import WindowProducts as WindowProducts
@@ -385,24 +386,6 @@ class Control:
     replayed: Callable[..., Mapping[str, Any]] | None = None
 
 
-class AlongAxis(NamedTuple):
-    """A NumPy ufunc that maps each line of an array along an axis to a line.
-
-    Attributes
-    ----------
-    ufunc : ufunc
-        A generalized ufunc with the signature ``(n),()->(m)``.
-    axis : int
-        The axis in the operand and in the result.
-    number : number
-        The second operand.
-    """
-
-    ufunc: np.ufunc
-    axis: int
-    number: Any
-
-
 @dataclass(frozen=True, slots=True)
 class Opaque:
     """Any other operation: only ``evaluate`` computes it.
@@ -438,6 +421,11 @@ class Opaque:
         Whether the result is the first operand, if all elements of that are finite.
     exact_body : bool
         Whether the body of real operands has the bits of ``evaluate``.
+    arrays : callable, optional
+        ``(m, *operands, **params)`` to the result, or a tuple of results, and to flags, or None:
+        the operation in functions that ``m`` has under NumPy's names, as ``jax.numpy`` does. Where
+        a flag of an example is set, ``evaluate`` raises an error, or has NaN. Operands are not
+        empty, and float or complex. The parameter ``failed`` is left out.
     """
 
     counted: int | None = None
@@ -450,6 +438,7 @@ class Opaque:
     orders: Callable[..., Ordering] | None = None
     keeps_finite: bool = False
     exact_body: bool = False
+    arrays: Callable[..., tuple[Any, Any]] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,12 @@ from funcgrad._core.structure.structures import (
 from funcgrad._core.trace import Raw, Value
 from funcgrad.testing.operations.agreement import require, require_bits, require_near
 from funcgrad.testing.operations.cases import Case, cases_of
-from funcgrad.testing.operations.forms_of_opaque import keeps_finite, multiplies_windows, orders
+from funcgrad.testing.operations.forms_of_opaque import (
+    computes_arrays,
+    keeps_finite,
+    multiplies_windows,
+    orders,
+)
 from funcgrad.testing.operations.interpreter import (
     drawn,
     factored,
@@ -421,6 +426,13 @@ ELEMENT_MAPS: Final = (
         "See orders: axis, descending, places. Or evaluate.",
         AtSamples(orders),
         _has(Opaque, "orders"),
+    ),
+    Property(
+        "structure: arrays",
+        "Functions that libraries of arrays have compute the operation, and flag its errors.",
+        "See arrays: its results, and flags. Or evaluate.",
+        AtSamples(computes_arrays),
+        _has(Opaque, "arrays"),
     ),
     Property(
         "structure: finite results",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from funcgrad._core.structure.structures import Opaque
-from funcgrad.testing.operations.agreement import require_near
+from funcgrad.testing.operations.agreement import require, require_near
 from funcgrad.testing.operations.cases import Case
 
 
@@ -52,6 +52,25 @@ def orders(case: Case) -> None:
     if form.ranks is not None:
         expected = expected.take(form.ranks, form.axis)
     np.testing.assert_array_equal(case.value(), expected)
+
+
+def computes_arrays(case: Case) -> None:
+    """Check the functions of NumPy's names that compute the operation, with NumPy's."""
+    structure, expected = case.primitive.structure, case.values()
+    assert isinstance(structure, Opaque)
+    assert structure.arrays is not None
+    args = [np.asarray(x) for x in case.sample.args]
+    if any(x.size == 0 for x in args):
+        return
+    wide = np.result_type(*expected)
+    args = [x if x.dtype.kind in "fc" else x.astype(wide) for x in args]
+    params = {name: value for name, value in case.sample.params.items() if name != "failed"}
+    with np.errstate(all="ignore"):
+        outs, flags = structure.arrays(np, *args, **params)
+    require(flags is None or not np.any(flags), "a flag is set, and evaluate raises no error")
+    outs = outs if isinstance(outs, tuple) else (outs,)
+    for out, value in zip(outs, expected, strict=True):
+        require_near(out, value, 1e-4 if wide.itemsize == 4 else 1e-9, "evaluate, against arrays")
 
 
 def keeps_finite(case: Case) -> None:
