@@ -48,6 +48,10 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
         fnp.abs,
         (np.array([complex(np.nan, -np.inf), complex(np.inf, np.nan), 3 - 4j, np.nan]),),
     ),
+    "exponentials beside what is missing": (
+        lambda z: (fnp.exp(z), fnp.exp2(z)),
+        (np.array([complex(a, b) for a in (-np.inf, 2) for b in (np.inf, np.nan, 2)]),),
+    ),
     "powers of zero": (lambda z: fnp.zeros(3) ** z, (np.array([1 + 1j, 2, 0.5 - 3j]),)),
 }
 

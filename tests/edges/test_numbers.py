@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from funcgrad.errors import DeviceWarning
 from tests.edges.derivatives import Found, agree, pulled, pushed
 from tests.edges.exceptions import excused
 from tests.edges.quotients import bounds, within
@@ -116,6 +117,7 @@ def warnings_of(function: Any, operands: tuple[Any, ...]) -> set[str]:
     """The kinds of NumPy's warnings, such as "overflow"."""
     with warnings.catch_warnings(record=True) as heard, np.errstate(all="warn", under="ignore"):
         warnings.simplefilter("always")
+        warnings.simplefilter("ignore", DeviceWarning)
         function(*operands)
     return {str(each.message).partition(" encountered")[0] for each in heard}
 

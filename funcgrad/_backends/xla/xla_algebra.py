@@ -186,6 +186,25 @@ class XlaAlgebra(UfuncAlgebra):
         half = lax.mul(root, lax.mul(root, x.dtype.type(0.5)))
         return lax.add(half, lax.div(x.dtype.type(0.25), half))
 
+    def _exp(self, z: Any) -> Any:
+        """The exponential; of a complex number with the real part -inf it is 0, XLA's is NaN where
+        the other part is not finite."""
+        lax = self.writer.lax
+        out = lax.exp(z)
+        if z.dtype.kind != "c":
+            return out
+        x, y = lax.real(z), lax.imag(z)
+        gone = lax.bitwise_and(lax.eq(x, x.dtype.type(-np.inf)), lax.bitwise_not(lax.is_finite(y)))
+        return lax.select(gone, lax.full_like(out, 0), out)
+
+    def _exp2(self, z: Any) -> Any:
+        lax = self.writer.lax
+        if z.dtype.kind != "c":
+            return lax.exp2(z)
+        x, y = lax.real(z), lax.imag(z)
+        number = x.dtype.type(np.log(2.0))
+        return self._exp(lax.complex(lax.mul(x, number), lax.mul(y, number)))
+
     def _extremum(self, name: str, x: Array, y: Array) -> Array:
         """The greater or lesser complex number; a number that is NaN, the first if both are."""
         lax = self.writer.lax
