@@ -27,7 +27,7 @@ from funcgrad._primitives.reduction import reduce_any
 from funcgrad._transforms.arguments import Chosen, choose, values_of
 from funcgrad._transforms.composite import Composite
 from funcgrad._transforms.factors import Outline, fit_tangent, zeros_like
-from funcgrad._transforms.masked import fit_cotangent
+from funcgrad._transforms.masked import fit_cotangent, values_there
 from funcgrad._transforms.record import Recorder
 from funcgrad._transforms.recorded import Record, Recorded
 from funcgrad._transforms.transformed import LinearMap
@@ -156,8 +156,8 @@ def pullback(
 
     def pull(seeds: list[Value]) -> list[Value]:
         with quiet():
-            cts = record.pull(indices, seeds)
-            return [fit_cotangent(ct, x, seeds) for ct, x in zip(cts, sources, strict=True)]
+            cts, there = record.pull(indices, seeds), values_there(seeds)
+            return [fit_cotangent(ct, x, there) for ct, x in zip(cts, sources, strict=True)]
 
     return LinearMap(operation, "cotangent", pull, structure, specs, chosen.structure)
 

@@ -24,6 +24,11 @@ def test_grad_is_in_the_first_argument_by_default() -> None:
     assert_same(fg.grad(polynomial)(2.0, 3.0), np.float64(12.0))
 
 
+def test_a_result_without_derivatives_has_a_pullback_to_zeros() -> None:
+    _, pull = fg.vjp(lambda x: 0, 2.0)
+    assert_same(pull(1.0)[0], np.float64(0.0))
+
+
 @together(
     ("argnums", "expected"),
     [
