@@ -276,10 +276,15 @@ def scans(plan: UnfinishedPlan, equation: Equation, structure: Scan, variable: i
         return True
     axis, reverse = params["axis"] % len(spec.shape), params.get("reverse", False)
     may_call_back = structure.fold.finish is not None
+    operands = []
     for operand in equation.operands:
         if may_call_back or scanned_along(plan.views[operand], axis) is None:
             plan.prepare([operand])
-    step = Scanning(variable, equation, structure.fold, axis, reverse)
+        elif not plan.views[operand].is_dense:  # a later step may have its operand copied
+            operand, view = plan.new(spec.shape, plan.specs[operand].dtype), plan.views[operand]
+            plan.views[operand] = view
+        operands.append(operand)
+    step = Scanning(variable, equation.on(tuple(operands)), structure.fold, axis, reverse)
     plan.append(step)
     return True
 

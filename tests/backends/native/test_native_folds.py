@@ -196,6 +196,14 @@ def test_gradients_of_cumulative_products_are_machine_code(dtype: str) -> None:
         np.testing.assert_allclose(got, expected, rtol=close, atol=close, err_msg=name)
 
 
+@together("moved", [lambda x: x[::-1], lambda x: x[::2, 1:], lambda x: x.T, lambda x: x[:, ::-1].T])
+@together("axis", [0, 1])
+def test_a_later_step_that_copies_an_operand_leaves_a_scan_its_view(moved: Any, axis: int) -> None:
+    x = np.random.default_rng(4).uniform(0.5, 1.5, (4, 5))
+    f = fg.grad(lambda x: fnp.sum(fnp.cumprod(moved(x), axis=axis) ** 2))
+    np.testing.assert_allclose(fg.jit(f, backend="native")(x), f(x), 1e-13)
+
+
 def test_products_beyond_the_range_are_called_back() -> None:
     x = np.array([1e200, 1e200, 1e-300, 1e-200, 3.0])
     f = fg.grad(lambda x: fnp.sum(fnp.cumprod(x)[2:]))
