@@ -205,7 +205,7 @@ class DeviceBackend(Backend, Protocol):
     has ``__dlpack__``, and returns its handle, shape and dtype; without it, such an array has to be
     in main memory. ``exported(handle)`` returns a copy that has ``__dlpack__``; without it, tensors
     are exported from main memory. ``sent(handle, other)`` copies an array to another device, and
-    returns its handle there, or None; without a handle, the copy goes by way of main memory.
+    returns its handle there; without it, or if it returns None, the copy passes main memory.
     """
 
     @property

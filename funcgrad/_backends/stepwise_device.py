@@ -1,7 +1,7 @@
 """``StepwiseDevice``: the base class of devices that compute one operation after another.
 
-A device of this kind says how it keeps arrays, and how it computes the result of an equation. This
-one keeps lists, and only adds:
+A subclass says how to keep arrays, and how to compute the result of an equation. This one keeps
+lists, and adds:
 
 >>> import funcgrad as fg
 >>> class Lists(StepwiseDevice):
@@ -80,7 +80,7 @@ class StepwiseDevice(ABC):
         return program.is_raw
 
     def prepare(self, program: Program, relaxed: bool) -> Program:
-        """The program without calls, and with bodies in place of reductions that are no folds."""
+        """Inline calls, and replace each reduction without a fold by its body."""
         return decomposed(inlined(program), lambda op: getattr(op.structure, "fold", op) is None)
 
     def inspect(self, program: Program) -> str:
@@ -88,7 +88,7 @@ class StepwiseDevice(ABC):
         return program.to_text()
 
     def lacks(self, program: Program) -> list[Equation]:
-        """The equations whose results it fails to compute for ones."""
+        """Try each equation on ones; return the equations that raise an error."""
         specs, lacking = program.specs(), []
         for equation in program.equations:
             operands = [specs[k] for k in equation.operands]

@@ -370,8 +370,9 @@ def is_followed(x: Value) -> bool:
 
 
 def beside(constant: Value, value: Value) -> Value:
-    """A constant where another value is: on its device, if that is on one. What is no array of the
-    host stays as it is.
+    """Copy a constant to the device of another value, if that value is on a device.
+
+    Tracers, and tensors on a device, stay as they are.
 
     >>> beside(2.0, np.ones(3))
     2.0

@@ -254,7 +254,7 @@ def _determined(w: Array, n: Array, wbar: Array) -> Any:
 
 
 def _undetermined(m: ModuleType, w: Array, n: Array, wbar: Array) -> tuple[Any, Any]:
-    """Flags of phases, and of pairs of eigenvalues, on whose choice the result depends."""
+    """Flag derivatives that depend on the choice of phases, or of vectors of equal eigenvalues."""
     close, n_something = near(w, m), is_something(n, n, m)
     size = w.shape[-1]
     diagonal = np.eye(size, dtype=bool)

@@ -136,7 +136,7 @@ def _in_a_row(patch: Patch) -> tuple[Value, list[Value]]:
 
 
 def _resized(shape: Shape, axis: int, sizes: Shape) -> Shape:
-    """A shape with other sizes in the place of an axis."""
+    """Replace an axis of a shape by other sizes."""
     return (*shape[:axis], *sizes, *shape[axis + 1 :])
 
 

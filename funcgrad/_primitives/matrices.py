@@ -305,7 +305,7 @@ triangle: Primitive = Primitive(
 
 
 def hermitian_of(m: ModuleType, x: Array, lower: bool) -> Any:
-    """Hermitian matrices from one triangle of others, of which nothing else is read."""
+    """Make Hermitian matrices from one triangle of ``x``; the other triangle is not read."""
     half = m.tril(x, -1) if lower else m.triu(x, 1)
     return m.where(
         np.eye(x.shape[-1], dtype=bool), m.real(x), half + m.conj(m.swapaxes(half, -1, -2))

@@ -63,7 +63,7 @@ def _pinv(x: Array, rcond: Array, hermitian: bool) -> Any:
 
 
 def _parts(m: ModuleType, x: Array, rcond: Array | float) -> tuple[Array, Array, Array, Array, Any]:
-    """The singular value decomposition, which values count, and flags of the others' failures."""
+    """Return u, s, vh, where singular values are not cut off, and where LAPACK failed."""
     u, s, vh = m.linalg.svd(x, full_matrices=False)
     counts = s > m.asarray(rcond)[..., None] * m.max(s, -1, keepdims=True, initial=0)
     return u, s, vh, counts, ~m.isfinite(s)

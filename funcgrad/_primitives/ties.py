@@ -157,7 +157,7 @@ def turned_svd_arrays(
 
 
 def _with_turned(m: ModuleType, u: Array, q: Array, zero: Array) -> Any:
-    """The first columns turned, those of zeros at random in the complement if there are no more."""
+    """Turn the first columns. If u has no others, draw the columns of zero singular values."""
     k = q.shape[-1]
     first = m.matmul(u[..., :k], q)
     if u.shape[-1] > k:
@@ -178,7 +178,7 @@ def _adjoint(m: ModuleType, x: Array) -> Any:
 
 
 def _same(m: ModuleType, s: Array, size: int | None) -> Any:
-    """Which values are equal; if singular values, no zeros."""
+    """Where two values are equal; with a size, singular values that are not zero."""
     if size is None:
         return near(s, m)
     some = ~is_zero(s, size, m)

@@ -360,7 +360,7 @@ def unique_all(x: ArrayLike) -> UniqueAllResult:
 
 
 def _unique(x: ArrayLike, operation: str, *names: str) -> list[Tensor]:
-    """The distinct elements, and those of NumPy's results that have the names."""
+    """The distinct elements, and the named results of ``np.unique_all``."""
     value = operand(x, operation)
     results = np.unique_all(revealed(value, operation))
     # Take elements from the argument rather than from NumPy's result, to keep derivatives.

@@ -1,4 +1,4 @@
-"""Results of triangular factors in ``jax.lax.linalg``, see ``Factorization``; and of others.
+"""Linear algebra: triangular factors by ``jax.lax.linalg``, other factors by ``jax.numpy``.
 
 Each function returns the results, and whether all matrices have the factors: where they do not,
 only the operation itself knows the result, or the error.

@@ -1,4 +1,4 @@
-"""Functions of SciPy's that ``jax.scipy.special`` has, with their digits.
+"""Special functions that ``jax.scipy.special`` computes accurately.
 
 An operation declares the ufunc that evaluates it, see ``Elementwise``. The functions here are off
 by at most 512 units in the last place of the greatest of the value, 1 for ``gammaln``, and the
@@ -28,7 +28,7 @@ _NAMES: Final[Mapping[str, str]] = MappingProxyType(
     {name: name for name in "boxcox boxcox1p dawsn gamma gammaln i0 i0e i1 i1e".split()}
     | {"psi": "digamma", "_zeta": "zeta"}
 )
-"""The function of JAX's for a ufunc of SciPy's."""
+"""JAX's names of SciPy's ufuncs."""
 
 
 def _zeta_at_ends(jnp: Any, out: Array, s: Array, q: Array) -> Array:
@@ -43,7 +43,7 @@ _MENDED: Final[Mapping[str, Callable[..., Array]]] = MappingProxyType(
         "psi": lambda jnp, out, x: jnp.where(x == 0, jnp.copysign(np.inf, -x), out),
     }
 )
-"""SciPy's values at arguments for which JAX has others."""
+"""Restore SciPy's values at arguments where JAX's differ."""
 
 
 def special_function(writer: XlaWriter, ufunc: str, operands: Sequence[Array], spec: Spec) -> Array:
